@@ -1,11 +1,12 @@
-"""A step of a turn, a streamed token and a frame of the screen each take a bounded number of function calls.
+"""A step of a turn, a streamed token and a frame of the screen each take a bounded number of function calls, and a
+step a bounded number of bytecodes.
 
 Counted, not timed: the same on every machine and under every load.
 """
 
 import sys
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -26,7 +27,7 @@ from .model.scripted import Reply, ScriptedModel, call, say
 PACKAGE = str(Path(__file__).parent.parent / "agent_cli")
 STEPS = 20
 MOST = 740
-"""Calls of functions of the package in one step, the mean of steps 11 to 20: 10 % above today's 672."""
+"""Calls of functions of the package in one step, the mean of steps 11 to 20: 7 % above today's 692."""
 MOST_MORE = 1
 """Calls by which a step may exceed the one before it: what was looked at for one request is not for the next."""
 
@@ -54,16 +55,46 @@ def counted(of: str = PACKAGE) -> Iterator[Calls]:
         sys.setprofile(None)
 
 
-async def counts(folder: Path, tool: str, arguments: list[dict[str, object]]) -> list[int]:
+class Bytecodes:
+    """Counts the bytecodes of the package that this thread executes: loops, which are no calls, count too."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> "Bytecodes | None":
+        if event == "call":
+            if not frame.f_code.co_filename.startswith(PACKAGE):
+                return None
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        self.made += event == "opcode"
+        return self
+
+
+@contextmanager
+def traced() -> Iterator[Bytecodes]:
+    bytecodes = Bytecodes()
+    sys.settrace(bytecodes)
+    try:
+        yield bytecodes
+    finally:
+        sys.settrace(None)
+
+
+async def counts(
+    folder: Path,
+    tool: str,
+    arguments: list[dict[str, object]],
+    counting: Callable[[], AbstractContextManager[Calls | Bytecodes]] = counted,
+) -> list[int]:
     """Run a turn with a tool call in each answer; what was counted at each request."""
     at: list[int] = []
 
     def answer(number: int) -> Reply:
-        at.append(calls.made)
+        at.append(count.made)
         return say(call(tool, **arguments[number])) if number < len(arguments) else say("done")
 
     script = [lambda _, number=number: answer(number) for number in range(len(arguments) + 1)]
-    with counted() as calls:
+    with counting() as count:
         async with engine(folder, model=ScriptedModel(*script), mode="yolo") as it:
             assert isinstance(await it.prompt("go"), TurnCompleted)
     return at
@@ -80,6 +111,23 @@ async def test_a_step_takes_a_bounded_number_of_calls(tmp_path: Path) -> None:
     early, late = ((at[end] - at[end - half]) / half for end in (1 + half, 1 + STEPS))  # the first step loads
     assert late <= MOST, f"{late:.0f} calls in a step"
     assert late - early <= MOST_MORE * half, f"{early:.0f} calls in a step, then {late:.0f}"
+
+
+MOST_BYTECODES = {"read_file": 16_000, "shell": 40_800}
+"""Bytecodes of the package in one step with a call of this tool, the mean of steps 6 to 10: 10 % above today's
+14,600 and 37,100 on Python 3.11, which takes the most."""
+
+
+@pytest.mark.parametrize("tool", MOST_BYTECODES)
+async def test_a_step_takes_a_bounded_number_of_bytecodes(tmp_path: Path, tool: str) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "f").write_text("x\n" * 200, encoding="utf-8")
+    arguments: dict[str, list[dict[str, object]]] = {
+        "read_file": [{"path": "f", "offset": number + 1, "limit": 1} for number in range(11)],
+        "shell": [{"command": f"echo {number}"} for number in range(11)],
+    }
+    at = await counts(tmp_path, tool, arguments[tool], traced)
+    assert (at[10] - at[5]) / 5 <= MOST_BYTECODES[tool]
 
 
 TOKENS = 1000

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.e2e.fleet import answering, applied, batch, outcomes, repository, results, tasks_file, writes
-from tests.e2e.world import World, until
+from tests.e2e.world import World, finish, until
 from tests.fleet.engines.harness import real_cluster
 from tests.model.server import Call, Reply
 
@@ -38,10 +38,15 @@ def test_a_batch_runs_on_workers_that_are_there(world: World, tmp_path: Path) ->
     commit, file = tasks(world)
     (tmp_path / "cluster").mkdir()
     with real_cluster(tmp_path / "cluster", env=world.environment()) as cluster:
-        cluster.worker()
         until(cluster.is_written)
-        done = batch(world, file, "--engine", "dask", "--scheduler-file", str(cluster.file))
+        options = ("--engine", "dask", "--scheduler-file", str(cluster.file))
+        program = world.start("batch", str(file), "-o", str(world.home / "out"), *options)
+        assert program.stdout is not None
+        begun = [program.stdout.readline() for _ in range(2)]
+        cluster.worker()
+        done = finish(program)
     assert (done.code, done.err) == (0, ""), done
+    assert begun[1] == "waiting: no worker is left; attempts start when one joins\n"
     check(world, commit)
 
 

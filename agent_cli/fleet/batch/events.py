@@ -50,13 +50,19 @@ class BatchPaused(msgspec.Struct, frozen=True, tag="batch_paused", tag_field="ty
     slots: int
 
 
+class BatchWaiting(msgspec.Struct, frozen=True, tag="batch_waiting", tag_field="type"):
+    """No worker is left: attempts start when one joins."""
+
+
 class BatchStopping(msgspec.Struct, frozen=True, tag="batch_stopping", tag_field="type"):
     """No further attempt starts; `why` is the reason."""
 
     why: str
 
 
-BatchEvent = BatchBegan | AttemptBegan | AttemptProgressed | AttemptEnded | BatchPaused | BatchStopping
+BatchEvent = (
+    BatchBegan | AttemptBegan | AttemptProgressed | AttemptEnded | BatchPaused | BatchWaiting | BatchStopping
+)
 
 
 class BatchEnd(msgspec.Struct, frozen=True, kw_only=True):

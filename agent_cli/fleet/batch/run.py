@@ -85,6 +85,7 @@ class BatchRun:
         self._slots: set[int] = set()
         self._wake = asyncio.Event()
         self._stopped = ""
+        self._has_workers = True
         self._stop_kind: StopKind | None = None
         self._refused = 0
         self._cancels: set[asyncio.Task[None]] = set()
@@ -105,6 +106,7 @@ class BatchRun:
                 pause = await self._start_what_can()
                 if not self._running and (not len(schedule) or self._stopped):
                     break
+                self._look_for_workers()
                 await self._rest(min(pause, _RENEW_S), listening)
                 self._folder.renew_lock()
         finally:
@@ -114,6 +116,12 @@ class BatchRun:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         return self._end()
+
+    def _look_for_workers(self) -> None:
+        """Tell once that no worker is left."""
+        had_any, self._has_workers = self._has_workers, self._engine.capacity() > 0
+        if had_any and not self._has_workers and not self._stopped:
+            self._watch(events.BatchWaiting())
 
     async def _rest(self, seconds: float, listening: "asyncio.Future[None]") -> None:
         """Wait for an event, at most `seconds`."""

@@ -12,7 +12,6 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 
 TOTALS_EVERY_S = 60.0
-_RETRY = b'{"type":"retry_scheduled"'
 
 
 class Watcher(Protocol):
@@ -59,6 +58,7 @@ class Tally:
         self.repeats = 0
         self.cost_usd = 0.0
         self.pauses: dict[str, float] = {}
+        self.waits_for_workers = False
         self.slots = 0
         self.stopping = ""
         self._since = time.monotonic()
@@ -71,6 +71,7 @@ class Tally:
             case events.AttemptBegan():
                 step = self.running.setdefault(_key(event), Step(event.attempt, time.monotonic()))
                 step.host = event.host or step.host
+                self.waits_for_workers = False
             case events.AttemptProgressed():
                 self._progress(event)
             case events.AttemptEnded(result=result):
@@ -81,6 +82,8 @@ class Tally:
             case events.BatchPaused():
                 self.pauses[event.provider] = time.monotonic() + event.seconds
                 self.slots = event.slots
+            case events.BatchWaiting():
+                self.waits_for_workers = True
             case events.BatchStopping():
                 self.stopping = event.why
 
@@ -128,7 +131,10 @@ class Tally:
         return (time.monotonic() - self._since) / done * (waiting - done)
 
     def pause(self) -> str:
-        """Return the pause that a provider requests; empty if none does."""
+        """Return why nothing more starts now: no worker, or the pause that a provider requests; empty if
+        neither."""
+        if self.waits_for_workers:
+            return "waiting: no worker is left; attempts start when one joins"
         now = time.monotonic()
         for provider, until in self.pauses.items():
             if until > now:
@@ -194,7 +200,7 @@ class PlainLines:
                 print(f"start     {event.id}{_numbered(event.attempt)}", flush=True)
             case events.AttemptEnded():
                 print(ended_line(event), flush=True)
-            case events.BatchPaused():
+            case events.BatchPaused() | events.BatchWaiting():
                 print(self._tally.pause(), flush=True)
             case events.BatchStopping():
                 print(f"stopping: {clean(event.why)}", flush=True)
