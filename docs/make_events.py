@@ -42,7 +42,7 @@ def page() -> str:
         parts += [f"\n## `{tag}`\n", doc(kind), table(kind, notes)]
     values = (
         events.ErrorInfo, hints.Hint, events.ApprovalItem, events.RestoreReport, events.Conflict,
-        messages.FileChange, messages.PlanItem, usage.Usage, run_outcome.UsageTotals, run_outcome.ChangedFile,
+        messages.FileChange, messages.PlanItem, usage.Usage, usage.UsageTotals, run_outcome.ChangedFile,
         run_outcome.CommandRun, run_outcome.Denied,
     )  # fmt: skip
     parts.append("\n# Values inside events")

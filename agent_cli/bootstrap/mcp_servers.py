@@ -10,6 +10,7 @@ import msgspec
 
 from agent_cli.config.dirs import home_dir
 from agent_cli.mcp.sources.discovery import Found, PluginServers, files_of, find_servers
+from agent_cli.protocol.messages import AssistantMessage, UserMessage, new_id
 from agent_cli.protocol.sanitize import visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 
@@ -184,7 +185,6 @@ def sampler(services: "SessionServices") -> "Sample":
     from agent_cli.engine.model_calls.budget import OverBudget
     from agent_cli.mcp.types.client import SamplingAnswer, ServerError
     from agent_cli.model.types.base import ModelError, ModelRequest
-    from agent_cli.protocol.messages import AssistantMessage, UserMessage, new_id
 
     one_at_a_time = asyncio.Lock()
 

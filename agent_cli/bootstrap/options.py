@@ -9,6 +9,7 @@ import msgspec
 from agent_cli.config.layer import nearest
 from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode, SandboxLevel
+from agent_cli.protocol.stop_reason import UsageError as UsageError
 
 Kind = Literal["text", "whole", "number", "flag", "list"]
 
@@ -22,10 +23,6 @@ COMMANDS = frozenset(
 """The sub-commands other than those of `PARSED_HERE`, handled by Typer."""
 PARSED_HERE = frozenset({"run", "resume"})
 """The sub-commands that must start fast."""
-
-
-class UsageError(Exception):
-    """The command line is invalid; the text says why and what to write instead."""
 
 
 class Option(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from agent_cli.extensions.plugins.layouts import read_plugin
 from agent_cli.extensions.plugins.other_agents import declared_by
 from agent_cli.extensions.plugins.plugin import Plugin, PluginError
 from agent_cli.extensions.plugins.store import Installed, PluginStore
+from agent_cli.fs.files import make_private
 from agent_cli.hooks.definition import Hook
 from agent_cli.mcp.sources.discovery import PluginServers, plugin_servers
 from agent_cli.protocol.sanitize import visible
@@ -192,8 +193,6 @@ def note_on_project(setup: "Setup") -> tuple[str, ...]:
 
 def prepare_data(setup: "Setup", name: str) -> None:
     """Create the folder for a plug-in's persistent data, ignoring errors."""
-    from agent_cli.fs.files import make_private
-
     try:
         make_private(data_folder(setup, name))
     except OSError:

@@ -12,7 +12,7 @@ from agent_cli import __version__
 from agent_cli.engine.context.prompt_parts import SystemPrompt
 from agent_cli.model.types.base import Model
 from agent_cli.protocol.messages import new_id
-from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet
+from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet, header_of
 from agent_cli.session.session import Journal
 from agent_cli.store.catalog import NoSession, children_folder
 from agent_cli.store.file_names import GIVEN_ID, id_in
@@ -38,9 +38,7 @@ class SessionStart(msgspec.Struct, frozen=True):
 
     @property
     def header(self) -> Header:
-        header = self.records[0]
-        assert isinstance(header, Header)
-        return header
+        return header_of(self.records)
 
     @property
     def session_id(self) -> str:
@@ -133,9 +131,7 @@ def copy_beside(state: Path, project: str, session_id: str, copy_id: str) -> Non
 
 def forked_from(records: Sequence[AnyRecord]) -> str:
     """Return the id of the session from which a copy was made."""
-    header = records[0]
-    assert isinstance(header, Header)
-    return header.forked_from
+    return header_of(records).forked_from
 
 
 def model_name(setup: Setup, draft: SessionStart | None) -> str | None:

@@ -1,6 +1,7 @@
 """Dispatch of the command line. The three commands that must start fast are parsed here; all others, and all help,
 are handled by Typer, which is imported only then. Errors become one line and an exit code."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -107,8 +108,6 @@ def _wants_help(arguments: Sequence[str]) -> bool:
 
 
 def _wants_completion() -> bool:
-    import os
-
     return "_AGENT_COMPLETE" in os.environ
 
 
@@ -117,8 +116,6 @@ def _open_missing_streams() -> None:
     its descriptor."""
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
-    import os
-
     descriptor = os.open(os.devnull, os.O_RDWR)
     while descriptor < 2:
         descriptor = os.dup(descriptor)

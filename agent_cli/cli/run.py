@@ -18,7 +18,7 @@ from agent_cli.bootstrap.session_builder import NON_INTERACTIVE, FrontEnd, OpenS
 from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import Sanitizer, clean
 from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
 from agent_cli.ui.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import Pipe, RunResult, StopHandle, run_task
@@ -195,7 +195,6 @@ def _verifier(setup: Setup, opened: OpenSession) -> Callable[[], Awaitable[bool]
 
     async def verify() -> bool:
         from agent_cli.engine.tool_calls.user_command import run_user_command
-        from agent_cli.protocol.sanitize import Sanitizer
 
         text = Sanitizer()
 

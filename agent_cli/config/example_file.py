@@ -35,17 +35,13 @@ def _field(name: str, default: Any, owner: str, depth: int) -> list[str]:
     comment = _COMMENTS.get(f"{owner}.{name}", "")
     lines = [f"{indent}# {line}" for line in comment.splitlines()]
     if not isinstance(default, msgspec.Struct):
-        return [*lines, f"{indent}{name}: {_value(default)}"]
+        return [*lines, f"{indent}{name}: {msgspec.json.encode(default).decode()}"]
     kind = type(default)
     about = [f"{indent}# {line.strip()}" for line in (kind.__doc__ or "").strip().splitlines() if depth == 0]
     lines += [*about, f"{indent}{name}:"]
     for field in msgspec.structs.fields(kind):
         lines += _field(field.name, getattr(default, field.name), kind.__name__, depth + 1)
     return lines
-
-
-def _value(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _comments() -> dict[str, str]:

@@ -41,8 +41,7 @@ class Layer(msgspec.Struct, frozen=True):
 
     def named(self, key: str) -> str:
         """Return a key and where it was set, without repeating the key: `config.yaml:12: mode`, but `--set mode`
-        alone.
-        """
+        alone."""
         place = self.place(key)
         return place if not key or place.endswith((f" {key}", f"--{key.replace('_', '-')}")) else f"{place}: {key}"
 

@@ -17,17 +17,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import ContextPicture, RewindPoint, Snapshot, WaitingInput
-from agent_cli.protocol.events import (
-    AnyEvent,
-    ErrorInfo,
-    InputReturned,
-    OperationCompleted,
-    OperationFailed,
-    SessionClosed,
-    ToolCallFinished,
-    TurnFailed,
-)
 from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import ToolCall, ToolResult, new_id
 from agent_cli.protocol.operations import (
@@ -96,7 +87,7 @@ class Agent:
         self._submissions.put_nowait(submission)
         return submission.id
 
-    def events(self) -> AsyncIterator[AnyEvent]:
+    def events(self) -> AsyncIterator[ev.AnyEvent]:
         """Yield all events in order and end after `SessionClosed`. Supports one consumer only."""
         return self._bus.events()
 
@@ -105,9 +96,7 @@ class Agent:
         waiting = tuple(map(_shown, self._waiting_inputs().values()))
         compacting = self._active is not None and self._running == ""
         shown = tuple(each for each in waiting if each.text)
-        return self._dispatcher.services.snapshots.snapshot(
-            busy=self.is_busy, compacting=compacting, waiting=shown
-        )
+        return self.services.snapshots.snapshot(busy=self.is_busy, compacting=compacting, waiting=shown)
 
     def _waiting_inputs(self, before: str = "") -> dict[str, UserInput | Steer | HistoryOperation]:
         """Return input that has neither begun nor been delivered, by submission, oldest first: all of it, or what
@@ -134,26 +123,26 @@ class Agent:
 
     def context(self) -> ContextPicture:
         """Return the current contents of the context window."""
-        return self._dispatcher.services.snapshots.context()
+        return self.services.snapshots.context()
 
-    def replay(self) -> Iterator[tuple[AnyEvent, ...]]:
+    def replay(self) -> Iterator[tuple[ev.AnyEvent, ...]]:
         """Yield the turns so far, newest first, each as the events it emitted."""
         from agent_cli.session.replay import replay
 
-        session, registry = self._dispatcher.session, self._dispatcher.services.registry
-        return map(self._bus.replayed, replay(session.records, session.in_full, partial(_result_shown, registry)))
+        session, registry = self._dispatcher.session, self.services.registry
+        return map(self._bus.replayed, replay(session.records, session.in_full, partial(result_shown, registry)))
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
         """Return the prompts that count, oldest first."""
-        return self._dispatcher.services.undo.points()
+        return self.services.undo.points()
 
     async def diff(self) -> str:
         """Return a unified diff of the workspace against its state before the session's first change."""
-        return await self._dispatcher.services.undo.session_diff()
+        return await self.services.undo.session_diff()
 
     def notify_turn_ended(self, text: str) -> None:
         """Notify hooks that the front end is waiting for the next prompt and has alerted the user."""
-        services = self._dispatcher.services
+        services = self.services
         if services.session_hooks is not None:
             services.session_hooks.notify("idle_prompt", text, services.scope())
 
@@ -164,7 +153,7 @@ class Agent:
 
     async def run(self) -> None:
         """Process submissions until `Shutdown`. Never raises for a failing task; always ends the event stream."""
-        error: ErrorInfo | None = None
+        error: ev.ErrorInfo | None = None
         worker = asyncio.create_task(self._work())
         loop = asyncio.create_task(self._serve())
         try:
@@ -198,15 +187,12 @@ class Agent:
                 case Interrupt(reason=reason):
                     self._interrupt(submission, reason)
                 case ApprovalAnswer() as answer:
-                    self._complete(
-                        submission, self._dispatcher.services.approvals.answer(answer), "no longer open"
-                    )
+                    self._complete(submission, self.services.approvals.answer(answer), "no longer open")
                 case QuestionAnswer(request_id=request_id, text=text):
-                    self._complete(
-                        submission, self._dispatcher.services.approvals.reply(request_id, text), "no longer open"
-                    )
+                    self._complete(submission, self.services.approvals.reply(request_id, text), "no longer open")
                 case ChangeSettings() as change:
-                    await self._change(submission, change)
+                    changed = self._dispatcher.change_settings(change, submission.id)
+                    await self._complete_after(submission, changed)
                 case ControlJob() as job:
                     self._run_in_background(self._complete_after(submission, self._dispatcher.control_job(job)))
                 case ControlAgent() as change:
@@ -280,7 +266,7 @@ class Agent:
         """Queue a prompt. A prompt that must wait is saved first; if that fails, it is returned with an error."""
         if user_input.text.strip() and (self._active is not None or not self._turns.empty()):
             try:
-                self._dispatcher.services.inbox.queue(user_input.text, user_input.images)
+                self.services.inbox.queue(user_input.text, user_input.images)
             except StoreError as error:
                 self._reject(submission, user_input.text, error)
                 return
@@ -300,9 +286,8 @@ class Agent:
 
     def _reject(self, submission: Submission, text: str, error: StoreError) -> None:
         """Return input that cannot be saved, and say why."""
-        self._bus.emit(InputReturned(texts=(text,), submission_id=submission.id))
-        self._dispatcher.outcomes.failed(submission, error)
-        self._waiting.pop(submission.id, None)
+        self._bus.emit(ev.InputReturned(texts=(text,), submission_id=submission.id))
+        self._fail(submission, error)
 
     def _interrupt(self, submission: Submission, reason: StopReason) -> None:
         """Stop the running work. If the user stopped it, nothing else starts: queued input is returned, except for
@@ -337,18 +322,9 @@ class Agent:
         texts = tuple(each.text for each in returned if isinstance(each, UserInput | Steer) and each.text.strip())
         commands = tuple(as_typed(each) for each in returned if not isinstance(each, UserInput | Steer))
         with contextlib.suppress(StoreError):
-            self._dispatcher.services.inbox.drop(*texts)
-        self._bus.emit(InputReturned(texts=texts, commands=commands, submission_id=submission_id))
+            self.services.inbox.drop(*texts)
+        self._bus.emit(ev.InputReturned(texts=texts, commands=commands, submission_id=submission_id))
         return True
-
-    async def _change(self, submission: Submission, change: ChangeSettings) -> None:
-        try:
-            await self._dispatcher.change_settings(change, submission.id)
-        except Exception as error:  # an unusable model or mode changes nothing
-            self._dispatcher.outcomes.failed(submission, error)
-            self._waiting.pop(submission.id, None)
-            return
-        self._complete(submission, True, "")
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something slow without blocking the submission loop."""
@@ -356,23 +332,26 @@ class Agent:
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
 
-    async def _complete_after(self, submission: Submission, work: Coroutine[Any, Any, str]) -> None:
+    async def _complete_after(self, submission: Submission, work: Coroutine[Any, Any, str | None]) -> None:
         try:
             said = await work
         except Exception as error:  # reported to the submitter; the loop continues
-            self._dispatcher.outcomes.failed(submission, error)
-            self._waiting.pop(submission.id, None)
-            return
-        self._complete(submission, True, "", said)
+            self._fail(submission, error)
+        else:
+            self._complete(submission, True, "", said or "")
+
+    def _fail(self, submission: Submission, error: Exception) -> None:
+        self._dispatcher.outcomes.failed(submission, error)
+        self._waiting.pop(submission.id, None)
 
     def _complete(self, submission: Submission, done: bool, otherwise: str, detail: str = "") -> None:
         """End a submission that needs no turn."""
         if done:
             self._bus.emit(msgspec.structs.replace(_completed(submission), detail=detail))
         else:
-            error = ErrorInfo(kind="not_applicable", message=otherwise)
+            error = ev.ErrorInfo(kind="not_applicable", message=otherwise)
             name = type(submission.operation).__name__
-            self._bus.emit(OperationFailed(operation=name, error=error, submission_id=submission.id))
+            self._bus.emit(ev.OperationFailed(operation=name, error=error, submission_id=submission.id))
         self._waiting.pop(submission.id, None)
 
     async def _shut_down(self, submission: Submission) -> None:
@@ -384,20 +363,22 @@ class Agent:
                 await asyncio.wait_for(asyncio.wait({self._active}), _SHUTDOWN_S)
         self._complete(submission, True, "")
 
-    async def _end(self, error: ErrorInfo | None) -> None:
+    async def _end(self, error: ev.ErrorInfo | None) -> None:
         """Emit a terminal event for every open submission, release all resources, and close the event stream."""
         self._closed = True
-        told = error or ErrorInfo(kind="closed", message="the session was closed before this was done")
+        told = error or ev.ErrorInfo(kind="closed", message="the session was closed before this was done")
         for submission_id, operation in self._waiting.items():
             if isinstance(operation, UserInput | Steer):
-                self._bus.emit(TurnFailed(stop_reason="internal_error", error=told, submission_id=submission_id))
+                self._bus.emit(
+                    ev.TurnFailed(stop_reason="internal_error", error=told, submission_id=submission_id)
+                )
             else:
                 name = type(operation).__name__
-                self._bus.emit(OperationFailed(operation=name, error=told, submission_id=submission_id))
+                self._bus.emit(ev.OperationFailed(operation=name, error=told, submission_id=submission_id))
         self._waiting.clear()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._dispatcher.aclose(), _SHUTDOWN_S)
-        self._bus.emit(SessionClosed(session_id=self._dispatcher.session.header.session_id, error=error))
+        self._bus.emit(ev.SessionClosed(session_id=self._dispatcher.session.header.session_id, error=error))
 
 
 def _shown(operation: UserInput | Steer | HistoryOperation) -> WaitingInput:
@@ -411,7 +392,7 @@ def _shown(operation: UserInput | Steer | HistoryOperation) -> WaitingInput:
             return WaitingInput("command", as_typed(operation))
 
 
-def _result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> ToolCallFinished:
+def result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> ev.ToolCallFinished:
     """Return the event for the result of an earlier turn. Its title is the tool's name if the tool cannot parse
     the call."""
     tool, title = registry.get(call.name), ""
@@ -420,12 +401,12 @@ def _result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> Too
     return finished_event(result, title or call.name, tool)
 
 
-def _completed(submission: Submission) -> OperationCompleted:
-    return OperationCompleted(operation=type(submission.operation).__name__, submission_id=submission.id)
+def _completed(submission: Submission) -> ev.OperationCompleted:
+    return ev.OperationCompleted(operation=type(submission.operation).__name__, submission_id=submission.id)
 
 
-def _died(failure: BaseException) -> ErrorInfo:
-    return ErrorInfo(
+def _died(failure: BaseException) -> ev.ErrorInfo:
+    return ev.ErrorInfo(
         kind="internal_error",
         message=f"the engine stopped unexpectedly: {type(failure).__name__}: {failure}",
         hints=(Hint("own_fault"), Hint("restart")),

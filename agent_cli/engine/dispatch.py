@@ -5,13 +5,7 @@ import contextlib
 from collections.abc import Awaitable
 
 from agent_cli.model.types.base import ModelError
-from agent_cli.protocol.events import (
-    Notice,
-    SessionStarted,
-    SettingsChanged,
-    TurnCompleted,
-    TurnStarted,
-)
+from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import FileChange, new_id
 from agent_cli.protocol.operations import (
     ChangeSettings,
@@ -34,7 +28,7 @@ from .model_calls.budget import OverBudget
 from .outcomes import Outcomes, stop_reason_of
 from .services import SessionServices
 from .turn import Steers, Stop, Turn
-from .undo.history_operations import OperationRefused
+from .undo.history_operations import HistoryOperations, OperationRefused
 
 
 class Dispatcher:
@@ -54,7 +48,7 @@ class Dispatcher:
         """Emit the first event of the stream."""
         model, mode, _ = self.session.view.settings
         self.bus.emit(
-            SessionStarted(
+            ev.SessionStarted(
                 session_id=self.session.header.session_id,
                 model=model,
                 cwd=str(self.services.tools.workspace.root),
@@ -76,8 +70,6 @@ class Dispatcher:
             case UserInput() as user_input:
                 await self._take_turn(submission, user_input)
             case operation if isinstance(operation, HistoryOperation):
-                from .undo.history_operations import HistoryOperations
-
                 await HistoryOperations(self.services).carry_out(operation, self.services.scope(submission.id))
             case _:
                 raise TypeError(f"{type(submission.operation).__name__} is not a task")
@@ -88,10 +80,12 @@ class Dispatcher:
         self.services.budget.begin_input()
         if self.services.parent is None:
             self.services.prompt_calls.used = 0
-        turn = self._turn = self._new_turn(submission.id)
+        turn = self._turn = Turn(self.services, self.services.scope(submission.id, new_id("turn")))
         if self.services.agents is not None:
             self.services.agents.begin_turn(turn.scope)
-        self.bus.emit(TurnStarted(turn_id=turn.scope.turn_id, text=user_input.text, submission_id=submission.id))
+        self.bus.emit(
+            ev.TurnStarted(turn_id=turn.scope.turn_id, text=user_input.text, submission_id=submission.id)
+        )
         stop: Stop | None = None
         failure: Exception | None = None
         try:
@@ -112,7 +106,7 @@ class Dispatcher:
             self.outcomes.aborted(submission, changes, self.session.partial_text(turn.scope.turn_id))
         else:
             self.bus.emit(
-                TurnCompleted(
+                ev.TurnCompleted(
                     stop_reason=stop.reason,
                     text=stop.text,
                     steps=turn.steps,
@@ -133,9 +127,6 @@ class Dispatcher:
         resumed."""
         for text in self.take_leftover_steers():
             self._warn(f"Not delivered, because the turn was interrupted: {text}", submission_id)
-
-    def _new_turn(self, submission_id: str) -> Turn:
-        return Turn(self.services, self.services.scope(submission_id, new_id("turn")))
 
     async def _end_turn(
         self, turn: Turn, reason: StopReason, *, failure: Exception | None, within_s: float | None
@@ -246,7 +237,7 @@ class Dispatcher:
             raise
         self.services.permissions.mode = mode
         self.services.models.effort = effort
-        self.bus.emit(SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
+        self.bus.emit(ev.SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
 
     async def control_job(self, change: ControlJob) -> str:
         """Stop or keep a background job; see `control`."""
@@ -294,7 +285,7 @@ class Dispatcher:
         ended = self.services.tools.jobs.last_words()
         await self.services.tools.processes.aclose()
         for words in (*ended, *self.services.tools.jobs.take_changes()):
-            self.bus.emit(Notice(level="info", text=words))
+            self.bus.emit(ev.Notice(level="info", text=words))
         self.services.tools.shell.close()
         self.services.permissions.close()
         await self.services.models.aclose()

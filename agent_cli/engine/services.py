@@ -179,7 +179,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
         self.tools.seen.update(named.seen)
         brought = brought.joined(named)
         if given.commands:
-            from .context.user_commands import attach_commands
+            from .context.sent_along import attach_commands
 
             brought = attach_commands(given.commands, self.tools).joined(brought)
         return brought

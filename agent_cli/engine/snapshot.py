@@ -7,7 +7,7 @@ import msgspec
 
 from agent_cli.model.types.base import ModelInfo
 from agent_cli.protocol.client import ContextItem, ContextPart, ContextPicture, Snapshot, WaitingInput
-from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage, is_prompt
 from agent_cli.session import history
 
 from .context.token_meter import message_tokens, part_of
@@ -100,7 +100,7 @@ class SnapshotBuilder:
                     mark=marks.get(message.id, ""),
                 )
             )
-            age += isinstance(message, UserMessage) and message.origin == "human"
+            age += is_prompt(message)
         return ContextPicture(
             window=self._meter.window(),
             budget=self._meter.budget(),

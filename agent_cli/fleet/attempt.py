@@ -4,6 +4,8 @@ from typing import Literal, get_args
 
 import msgspec
 
+from agent_cli.protocol.usage import UsageTotals
+
 Outcome = Literal[
     "solved", "done", "unsolved", "limit", "stuck", "tampered", "refused",
     "auth", "provider", "setup", "crash", "lost", "verify_error", "cancelled",
@@ -15,22 +17,6 @@ INVALID: frozenset[Outcome] = frozenset(
 )
 """Outcomes that say nothing about the task: the same command runs it again."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-
-
-class Used(msgspec.Struct, frozen=True):
-    """Tokens used by an attempt; null if no provider reported them."""
-
-    input: int | None = None
-    output: int | None = None
-    cache_read: int | None = None
-    cache_write: int | None = None
-    reasoning: int | None = None
-    requests: int = 0
-
-    @property
-    def sent(self) -> int | None:
-        """All input tokens, including those read from or written to the cache."""
-        return None if self.input is None else self.input + (self.cache_read or 0) + (self.cache_write or 0)
 
 
 class Waited(msgspec.Struct, frozen=True):
@@ -75,7 +61,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     cost_is_partial: bool = False
     """Some requests have no known cost: `cost_usd` is a lower bound."""
-    usage: Used = Used()
+    usage: UsageTotals = UsageTotals()
     reserved_usd: float | None = None
     """The amount reserved in the budget; counted if `cost_usd` is unknown or partial."""
     turns: int | None = None

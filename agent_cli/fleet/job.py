@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from agent_cli.protocol.stop_reason import UsageError
+
 from .attempt import AttemptResult
 from .task import Task
 
@@ -77,5 +79,5 @@ class Lost(msgspec.Struct, frozen=True, tag="lost"):
 EngineEvent = Started | Progress | Finished | Lost
 
 
-class EngineError(Exception):
+class EngineError(UsageError):
     """An engine cannot be started or reached; the text says why and what to do."""

@@ -98,8 +98,7 @@ def _json_in(hook: Hook, text: str) -> str:
 
 def _failed(hook: Hook, what: str, *, is_broken: bool) -> HookAnswer:
     """Return the answer for a failed hook. Failures that another agent's format treats as harmless are allowed and
-    reported.
-    """
+    reported."""
     failure = f"The hook {hook.label} ({hook.source}) {what.rstrip(': ')}."
     strict = is_broken or hook.dialect == "native"
     on_error = hook.on_error or ("block" if strict and hook.event in DECIDING else "allow")

@@ -98,8 +98,7 @@ class HookEngine:
         changed_file: Callable[[Hook], str] = lambda hook: "",
     ) -> None:
         """Create an engine. `changed_file` returns the file of a hook that has changed since the session began;
-        empty if none.
-        """
+        empty if none."""
         self.notes = notes
         """Problems in the definition files."""
         self._changed_file = changed_file

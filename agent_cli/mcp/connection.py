@@ -54,23 +54,6 @@ class RestartPolicy(msgspec.Struct, frozen=True):
         return min(self.longest_pause_s, self.first_pause_s * 2 ** (starts - 2)) if starts > 1 else 0.0
 
 
-class ServerStatus(msgspec.Struct, frozen=True):
-    """State of a server for display."""
-
-    name: str
-    state: State
-    address: str
-    source: str
-    tools: tuple[str, ...]
-    tokens: int
-    """Estimated size of the definitions of all its tools in a request."""
-    error: str = ""
-    server: str = ""
-    protocol: str = ""
-    prompts: tuple[str, ...] = ()
-    log: tuple[str, ...] = ()
-
-
 class _TooManyStarts(ServerError):
     """A server dies repeatedly."""
 
@@ -108,12 +91,8 @@ class Connection:
         self._pace = pace
         self._clock = clock
         self._starts: deque[float] = deque()
-        self._handlers = _ServerRequests(self, roots)
-
-    @property
-    def request_handler(self) -> "_ServerRequests":
+        self.request_handler = _ServerRequests(self, roots)
         """The handler of the server's own requests."""
-        return self._handlers
 
     async def turn(self, *, on: bool) -> None:
         """Switch the server on or off for this session. A server that is switched off is ended, if we started it;
@@ -204,7 +183,7 @@ class Connection:
 
     def asking(self, elicit: Elicit | None) -> contextlib.AbstractContextManager[None]:
         """Pass questions of the server to the user of a call while it is in progress."""
-        return self._handlers.during(elicit)
+        return self.request_handler.during(elicit)
 
     def approved(self, name: str) -> ToolDefinition | None:
         """Return a tool as approved by the user; None if it was not approved."""
@@ -255,7 +234,7 @@ class Connection:
             self._starts.append(self._clock())
             self._said_since_start = 0
             spoken = self.known.offer.protocol if self.known else ""
-            client = await self._connect(self.definition, self._handlers, spoken)
+            client = await self._connect(self.definition, self.request_handler, spoken)
         except _TooManyStarts as error:
             self.state, self.error = "failed", str(error)
             raise

@@ -6,16 +6,17 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
+from agent_cli.protocol.client import ServerStatus
 from agent_cli.tools.kit.base import Tool
 
 from .catalog.offer_store import OfferStore
 from .catalog.tool_selection import allowed_tools, as_new, catalogue, entries, is_always, tokens
-from .connection import Connect, Connection, Sample, ServerStatus
+from .connection import Connect, Connection, Sample
 from .tools.find_tools import CallTool, FindTools
 from .tools.server_tool import ServerTool
 from .types.client import ServerError
 from .types.definition import ServerDefinition
-from .types.offer import Entry
+from .types.offer import Entry, Offer
 
 _ATTEMPT_S = 130.0
 
@@ -89,8 +90,7 @@ class Servers:
 
     def _by_name(self) -> dict[str, Entry]:
         """Return the tools of all servers in use; the list is rebuilt only if the known state of one has
-        changed.
-        """
+        changed."""
         usable = self.usable()
         now = tuple(part for each in usable for part in (each, each.known))
         if len(now) != len(self._listed_from) or any(map(operator.is_not, now, self._listed_from)):
@@ -102,8 +102,7 @@ class Servers:
 
     def unknown(self, name: str) -> str:
         """Return the message that there is no such tool, with the names probably meant, or that its server is
-        switched off.
-        """
+        switched off."""
         import difflib
 
         for each in self.connections.values():
@@ -195,6 +194,7 @@ class Servers:
 
     def _status(self, connection: Connection) -> ServerStatus:
         definition, known = connection.definition, connection.known
+        offer = known.offer if known else Offer()
         found = self._entries_of(connection)
         return ServerStatus(
             name=definition.name,
@@ -204,8 +204,7 @@ class Servers:
             tools=tuple(entry.tool.name for entry in found),
             tokens=sum(tokens(entry.tool) for entry in found),
             error=connection.error,
-            prompts=tuple(prompt.name for prompt in known.offer.prompts) if known else (),
-            server=known.offer.server if known else "",
-            protocol=known.offer.protocol if known else "",
+            prompts=tuple(prompt.name for prompt in offer.prompts),
+            server=f"{offer.server}, protocol {offer.protocol}" if offer.protocol else "",
             log=tuple(connection.log),
         )

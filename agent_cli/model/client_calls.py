@@ -28,16 +28,12 @@ class ClientCalls(Unconnected):
 
     def __init__(self, name: str) -> None:
         """Create a model. `name` is that of the model that would continue the session later."""
-        self._info = ModelInfo(name, context_window=_WINDOW, prices=Prices(input=0.0, output=0.0))
+        self.info = ModelInfo(name, context_window=_WINDOW, prices=Prices(input=0.0, output=0.0))
+        """Its name, and a price of 0."""
         self._call: tuple[str, str] | None = None
         self._number = 0
         self.result: ToolResult | None = None
         """The result of the last call, as a model reads it."""
-
-    @property
-    def info(self) -> ModelInfo:
-        """Its name, and a price of 0."""
-        return self._info
 
     def request_call(self, tool: str, arguments: str) -> None:
         """Answer the next prompt with a call; `arguments` is JSON."""

@@ -70,7 +70,8 @@ class NativeModel:
         self._trace = trace
         self._route = route
         self._probe = probe or CapabilityProbe(info)
-        self._dialect = dialect
+        self.dialect = dialect
+        """The wire format in use."""
         self._memory = memory
         self._masks = ErrorRedactor(route)
         self._learned: LearnedLimits | None = None
@@ -81,11 +82,6 @@ class NativeModel:
     def info(self) -> ModelInfo:
         """Known facts about the model; the server's responses add to them."""
         return self._probe.with_learned(self._recall())
-
-    @property
-    def dialect(self) -> Dialect:
-        """The wire format in use."""
-        return self._dialect
 
     async def aclose(self) -> None:
         if self._connection is not None:
@@ -128,7 +124,7 @@ class NativeModel:
         for _ in range(_MOST_FALLBACKS):
             learned = self._recall()
             in_words = needs_text(learned, self.info)
-            written = self._dialect.write(as_text(request) if in_words else request, learned)
+            written = self.dialect.write(as_text(request) if in_words else request, learned)
             if notice := self._probe.pictures_left_out(request, learned):
                 yield notice
             looks = request.may_call and (in_words or self._route.quirks.text_calls)
@@ -142,10 +138,10 @@ class NativeModel:
                             yield found
                 return
             except ModelError as error:
-                taught = None if said else learn_from_refusal(self._dialect, written, error, learned)
+                taught = None if said else learn_from_refusal(self.dialect, written, error, learned)
                 if taught is None:
                     self._learn_window(error, learned)
-                    error.message_id = refused_message(written, error, self._dialect.lists)
+                    error.message_id = refused_message(written, error, self.dialect.lists)
                     raise
                 self._learn(taught.learned, lasting=taught.lasting)
                 yield Adjusted(taught.text, explain(error, self._route.name))
@@ -159,7 +155,7 @@ class NativeModel:
             with contextlib.suppress(Exception):  # a failing log must not affect the request
                 self._trace(self._route.name, written.body)
         with self._masks.applied():
-            async with connection.post(self._dialect.path, body, begun) as response:
+            async with connection.post(self.dialect.path, body, begun) as response:
                 if response.status != 200:
                     raise await _refusal(response, self._route.timeouts.stalled_s)
                 try:
@@ -171,7 +167,7 @@ class NativeModel:
                     raise
 
     async def _events(self, response: "Response") -> AsyncGenerator[ModelEvent, None]:
-        reader = self._dialect.reader()
+        reader = self.dialect.reader()
         reading = AnswerReader(reader, response.headers.get("content-type", ""))
         async with contextlib.aclosing(response.chunks()) as chunks:
             try:
@@ -228,7 +224,7 @@ class NativeModel:
         async with self._opening:
             if self._connection is None:
                 with self._masks.applied():
-                    headers = self._dialect.headers()
+                    headers = self.dialect.headers()
                     self._connection = await asyncio.to_thread(open_connection, self._route, headers)
             return self._connection
 
@@ -245,7 +241,7 @@ class NativeModel:
     def _learn(self, learned: LearnedLimits, *, lasting: bool = True) -> None:
         self._learned = learned
         if self._memory and lasting:
-            fleeting = {fallback.name for fallback in self._dialect.fallbacks if not fallback.lasting}
+            fleeting = {fallback.name for fallback in self.dialect.fallbacks if not fallback.lasting}
             kept = tuple(name for name in learned.refused if name not in fleeting)
             self._memory.learn(self._route.key, msgspec.structs.replace(learned, refused=kept))
 

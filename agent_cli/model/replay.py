@@ -43,7 +43,8 @@ class ReplayModel(Unconnected):
         """Create a model. `delay_s` is the wait before each piece of text of about one word."""
         self._answers = list(answers)
         self._next = 0
-        self._info = ModelInfo(name)
+        self.info = ModelInfo(name)
+        """Its name only: a recording has no context window and no price."""
         self._delay_s = delay_s
 
     @classmethod
@@ -54,11 +55,6 @@ class ReplayModel(Unconnected):
             OSError: the file cannot be read.
         """
         return cls(recorded_answers(path), name or f"replay/{path}", delay_s)
-
-    @property
-    def info(self) -> ModelInfo:
-        """Its name only: a recording has no context window and no price."""
-        return self._info
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the next recorded answer.

@@ -57,8 +57,7 @@ class MissingKey(NotSent):
 
     def __init__(self, message: str, provider: str = "") -> None:
         """Create an error. `provider` is empty if the variable name itself is invalid, so that no key could be
-        found under it.
-        """
+        found under it."""
         super().__init__("auth", message)
         self.provider = provider
 

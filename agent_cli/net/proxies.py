@@ -49,7 +49,7 @@ class Proxy(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return the proxy for display, without the password."""
-        return f"{urlsplit(self.url).scheme}://{_shown(self.host)}:{self.port} ({self.source})"
+        return f"{urlsplit(self.url).scheme}://{bracketed(self.host)}:{self.port} ({self.source})"
 
     def __repr__(self) -> str:
         """Return a representation without the password."""
@@ -143,5 +143,6 @@ def _of_the_system(scheme: str, host: str) -> Proxy | None:
     return Proxy(_address(found, "system settings"), "system settings") if found else None
 
 
-def _shown(host: str) -> str:
+def bracketed(host: str) -> str:
+    """Return a host as in a URL: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host

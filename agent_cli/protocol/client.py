@@ -69,6 +69,26 @@ class RewindPoint(msgspec.Struct, frozen=True):
     has_checkpoint: bool
 
 
+class ServerStatus(msgspec.Struct, frozen=True):
+    """State of an MCP server."""
+
+    name: str
+    state: str
+    """`idle`, `starting`, `ready`, `failed`, `login needed`, `off`, `untrusted` or `broken`."""
+    address: str
+    source: str
+    """The file that defines it."""
+    tools: tuple[str, ...] = ()
+    tokens: int = 0
+    """Estimated size of the definitions of all its tools in a request."""
+    error: str = ""
+    server: str = ""
+    """Name, version and protocol revision that it reports."""
+    prompts: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    """Its last lines on stderr."""
+
+
 class JobState(msgspec.Struct, frozen=True):
     """A background command, running or ended."""
 
@@ -178,29 +198,22 @@ class Client(Protocol):
 
     async def submit(self, operation: Operation) -> str:
         """Submit an operation. Return the submission's id immediately, before the operation runs."""
-        ...
 
     def events(self) -> AsyncIterator[AnyEvent]:
         """Yield all events in order and end after `SessionClosed`. Supports one consumer only."""
-        ...
 
     def snapshot(self) -> Snapshot:
         """Return the current state without blocking."""
-        ...
 
     def context(self) -> ContextPicture:
         """Return the current contents of the context window."""
-        ...
 
     def replay(self) -> Iterator[tuple[AnyEvent, ...]]:
         """Yield the turns that count, newest first, each as the events it emitted, as far as the session has
         recorded them. Turns are read lazily."""
-        ...
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
         """Return the prompts that count, oldest first."""
-        ...
 
     async def diff(self) -> str:
         """Return a unified diff of the workspace against its state before the session's first change."""
-        ...

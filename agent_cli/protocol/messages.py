@@ -8,7 +8,7 @@ end up in the session file. None can contain itself, so the numerous types are e
 import os
 from collections.abc import Sequence
 from operator import is_
-from typing import Literal, get_args
+from typing import Literal, TypeGuard, get_args
 
 import msgspec
 
@@ -202,6 +202,11 @@ class ToolResult(Record, frozen=True, kw_only=True, omit_defaults=True, tag="too
 
 
 Message = UserMessage | AssistantMessage | ToolResult
+
+
+def is_prompt(record: object) -> TypeGuard[UserMessage]:
+    """Return True for a message that the user wrote."""
+    return isinstance(record, UserMessage) and record.origin == "human"
 
 
 def begins_with(items: Sequence[object], earlier: Sequence[object]) -> bool:

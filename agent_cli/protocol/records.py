@@ -1,6 +1,7 @@
 """Records of a session file, one per line. The file is append-only: undo, compaction and settings are records too.
 The messages to send are computed from all records on each request."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -250,6 +251,13 @@ AnyRecord = (
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+def header_of(records: Sequence[AnyRecord]) -> Header:
+    """Return the first record of a session."""
+    header = records[0]
+    assert isinstance(header, Header)
+    return header
 
 
 def encode(record: AnyRecord) -> bytes:

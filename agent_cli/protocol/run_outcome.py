@@ -10,18 +10,7 @@ from .hints import Hint
 from .messages import FileChange
 from .operations import UserInput
 from .stop_reason import StopReason, exit_code
-from .usage import NON_CONVERSATION_KINDS, Totals
-
-
-class UsageTotals(msgspec.Struct, frozen=True):
-    """Token totals of the run; null where no provider reported them."""
-
-    input: int | None
-    output: int | None
-    cache_read: int | None
-    cache_write: int | None
-    reasoning: int | None
-    requests: int
+from .usage import NON_CONVERSATION_KINDS, Totals, UsageTotals
 
 
 class ChangedFile(msgspec.Struct, frozen=True):
@@ -111,8 +100,6 @@ class RunOutcome:
                 self._ended(event)
             case ev.SessionClosed() if event.error:
                 self.failed("internal_error", event.error)
-            case _:
-                pass
 
     def needs_correction(self, structure: Callable[[str], object]) -> bool:
         """Parse the answer with `structure`, which raises ValueError if it does not fit, and store it in
@@ -181,9 +168,7 @@ _UNFIT_AT_ONCE = "The answer does not fit the schema: {}"
 
 def usage_of(spent: Totals) -> UsageTotals:
     """Return the token totals of a run."""
-    return UsageTotals(
-        spent.input, spent.output, spent.cache_read, spent.cache_write, spent.reasoning, spent.requests
-    )
+    return UsageTotals(*(getattr(spent, name) for name in UsageTotals.__struct_fields__))
 
 
 def known_cost(spent: Totals) -> float | None:

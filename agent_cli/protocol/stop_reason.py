@@ -57,6 +57,12 @@ HUNG_UP = 129
 USAGE = 2
 """Wrong usage or configuration; nothing was started."""
 
+
+class UsageError(Exception):
+    """A command line, or what it names, cannot be used; the text says why and what to do instead. `USAGE` is its
+    exit code."""
+
+
 _PRECEDENCE = (130, 143, 1, 2, 3, 4, 5, 7, 8, 6)
 
 assert set(EXIT_CODES) == set(get_args(StopReason))

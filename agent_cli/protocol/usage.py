@@ -14,8 +14,8 @@ NON_CONVERSATION_KINDS: frozenset[CallKind] = frozenset({"summary", "sampling", 
 """Calls whose answers are not part of the conversation."""
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Tokens of one model call. `input` excludes tokens read from or written to the cache."""
+class Tokens(msgspec.Struct, frozen=True):
+    """Token counts by kind. `input` excludes tokens read from or written to the cache."""
 
     input: int | None = None
     output: int | None = None
@@ -25,30 +25,39 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reasoning: int | None = None
 
     @property
-    def context(self) -> int | None:
-        """Tokens that the next request starts with: everything sent plus everything answered."""
-        if self.input is None:
-            return None
-        return self.input + (self.cache_read or 0) + (self.cache_write or 0) + (self.output or 0)
+    def sent(self) -> int | None:
+        """All input tokens, including those read from or written to the cache."""
+        return None if self.input is None else self.input + (self.cache_read or 0) + (self.cache_write or 0)
+
+    @property
+    def known(self) -> int:
+        """All tokens, sent and answered; unknown counts add nothing."""
+        return sum(count or 0 for count in (self.input, self.output, self.cache_read, self.cache_write))
 
     @property
     def cached_share(self) -> float | None:
         """Share of the sent tokens that was read from the provider's cache, 0 to 1."""
-        if self.input is None or self.cache_read is None:
-            return None
-        sent = self.input + self.cache_read + (self.cache_write or 0)
-        return self.cache_read / sent if sent else None
+        return self.cache_read / self.sent if self.cache_read is not None and self.sent else None
 
 
-class Totals(msgspec.Struct, frozen=True):
+class Usage(Tokens, frozen=True, omit_defaults=True, gc=False):
+    """Tokens of one model call."""
+
+    @property
+    def context(self) -> int | None:
+        """Tokens that the next request starts with: everything sent plus everything answered."""
+        return None if self.sent is None else self.sent + (self.output or 0)
+
+
+class UsageTotals(Tokens, frozen=True):
+    """Token totals of the run; null where no provider reported them."""
+
+    requests: int = 0
+
+
+class Totals(UsageTotals, frozen=True):
     """Sums over model calls of all kinds. A field stays None until a call reports it."""
 
-    input: int | None = None
-    output: int | None = None
-    cache_read: int | None = None
-    cache_write: int | None = None
-    reasoning: int | None = None
-    requests: int = 0
     cost_usd: float | None = None
     unpriced: int = 0
     """Number of calls with unknown cost; if not 0, `cost_usd` is a lower bound."""

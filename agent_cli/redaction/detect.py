@@ -43,8 +43,7 @@ def _lines_left(text: str, start: int) -> int:
 
 def in_context(text: str, assignments: bool, found: tuple[Span, ...]) -> Iterator[Span]:
     """Yield values that are secret because of the text before them on their line; `found` are secrets of other
-    kinds.
-    """
+    kinds."""
     lowered = _lowered(text)
     last = Span(0, 0, "")
     for context in (*shapes.ALWAYS, shapes.ASSIGNED) if assignments else shapes.ALWAYS:

@@ -52,8 +52,7 @@ def is_worth_masking(value: str) -> bool:
 
 def secret_lines(known: Mapping[str, str]) -> dict[str, str]:
     """Return the lines to mask wherever they occur, each with the name shown instead; `known` are values by
-    name.
-    """
+    name."""
     found: dict[str, str] = {}
     for name, value in known.items():
         shown = re.sub(r"[^\w.:/ -]", "_", name)[:100] or "secret"

@@ -22,8 +22,7 @@ def entropy(text: str) -> float:
 
 def mask_spans(text: str, spans: Iterable[Span], start: int, end: int) -> str:
     """Return `text[start:end]` with its spans masked; a span that starts before `start` has been output
-    already.
-    """
+    already."""
     parts: list[str] = []
     at = start
     for span in spans:

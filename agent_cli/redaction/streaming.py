@@ -30,8 +30,7 @@ _DELIMITER = lazy_regex(f"[{re.escape(shapes.DELIMITERS)}]")
 class Masking:
     """Masks a text as it arrives. Text that may be part of a secret is held back: at most the unfinished last
     token, and all of a private key. Only a token of more than 8192 characters is masked differently depending
-    on the cut.
-    """
+    on the cut."""
 
     def __init__(self, redactor: "Redactor", assignments: bool) -> None:
         self._redactor = redactor
@@ -52,8 +51,7 @@ class Masking:
 
     def feed(self, text: str, final: bool = False) -> str:
         """Return the masked text that can be output after adding `text`. `final` marks the end and releases
-        everything.
-        """
+        everything."""
         if not final and len(text) < _SHORT_PIECE:
             if self._light and (told := self._safe_prefix_length(piece := self._held + text)) >= 0:
                 self._held = piece[told:]

@@ -83,7 +83,7 @@ def first_line(text: str) -> int:
 
 def _short_hunks(text: str, most_chars: int) -> Iterator[list[str]]:
     """Yield the lines of hunks with their headers; a hunk that is too long is split."""
-    for head, rows in _split(_lines(text)):
+    for head, rows in _split([f"{line}\n" for line in text.split("\n")[:-1]]):
         lines: list[str] = []
         size, start = 0, (int(head[1]), int(head[3]))
         for line, old, new in rows:
@@ -94,10 +94,6 @@ def _short_hunks(text: str, most_chars: int) -> Iterator[list[str]]:
             size += len(line)
         if lines:
             yield [_head(start, (int(head[1]) + _count(head[2]), int(head[3]) + _count(head[4]))), *lines]
-
-
-def _lines(text: str) -> list[str]:
-    return [f"{line}\n" for line in text.split("\n")[:-1]]
 
 
 def _head(start: tuple[int, int], end: tuple[int, int]) -> str:

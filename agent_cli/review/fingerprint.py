@@ -56,7 +56,7 @@ def enclosing(lines: Iterable[str]) -> list[str]:
             outer.append((len(found[1]), found[2]))
             names.append(found[2])
         else:
-            indent = _indent(text)
+            indent = len(text) - len(text.lstrip())
             names.append(next((name for above, name in reversed(outer) if above < indent), ""))
     return names
 
@@ -87,7 +87,3 @@ def fingerprint(
     name = names[start - 1] if 0 < start <= len(names) else ""
     parts = (" ".join(sorted(set(title_words(title)))), path, name, code, str(nth or ""))
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())

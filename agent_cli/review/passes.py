@@ -55,7 +55,6 @@ class Conversation(Protocol):
         Raises:
             Unanswered: there is no usable answer.
         """
-        ...
 
 
 OpenConversation = Callable[[], AbstractAsyncContextManager[Conversation]]

@@ -176,8 +176,6 @@ class Agent:
                             report = event.report
                         case OperationFailed() if event.submission_id == submission:
                             raise AgentError(event.error.message)
-                        case _:
-                            pass
         return report
 
     def _live(self) -> Session:

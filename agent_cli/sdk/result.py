@@ -5,17 +5,9 @@ from typing import Any
 import msgspec
 
 from agent_cli.protocol.events import ErrorInfo
-from agent_cli.protocol.run_outcome import (
-    ChangedFile,
-    CommandRun,
-    Denied,
-    RunOutcome,
-    UsageTotals,
-    known_cost,
-    usage_of,
-)
+from agent_cli.protocol.run_outcome import ChangedFile, CommandRun, Denied, RunOutcome, known_cost, usage_of
 from agent_cli.protocol.stop_reason import StopReason
-from agent_cli.protocol.usage import Totals
+from agent_cli.protocol.usage import Totals, UsageTotals
 
 
 class Result(msgspec.Struct, frozen=True):

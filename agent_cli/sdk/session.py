@@ -6,16 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
+from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import Client
-from agent_cli.protocol.events import (
-    TERMINAL,
-    AnyEvent,
-    ApprovalRequested,
-    ErrorInfo,
-    Notice,
-    QuestionAsked,
-    SessionClosed,
-)
 from agent_cli.protocol.operations import Interrupt
 from agent_cli.protocol.stop_reason import StopReason
 
@@ -34,7 +26,7 @@ class Session:
         self._replies: set[asyncio.Task[None]] = set()
         self.turn = asyncio.Lock()
         """Held while a prompt runs."""
-        self._events: asyncio.Queue[AnyEvent] = asyncio.Queue()
+        self._events: asyncio.Queue[ev.AnyEvent] = asyncio.Queue()
         self._is_closed = False
         self._pump = asyncio.create_task(self._take_events())
 
@@ -45,11 +37,11 @@ class Session:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def events_of(self, submission: str) -> AsyncGenerator[AnyEvent, None]:
+    async def events_of(self, submission: str) -> AsyncGenerator[ev.AnyEvent, None]:
         """Yield the events up to the end of a submission; the last event is that end, or the end of the session.
         If the generator is closed early, the submission is stopped, and its end awaited."""
         if self._is_closed and self._events.empty():
-            yield SessionClosed(session_id="", error=ErrorInfo("closed", "The session is closed."))
+            yield ev.SessionClosed(session_id="", error=ev.ErrorInfo("closed", "The session is closed."))
             return
         has_ended = False
         try:
@@ -85,7 +77,7 @@ class Session:
                 while not _ends(await self._events.get(), submission):
                     pass
 
-    def advised(self, error: ErrorInfo) -> ErrorInfo:
+    def advised(self, error: ev.ErrorInfo) -> ev.ErrorInfo:
         """Return an error with its advice as text."""
         from agent_cli.ui.text.hints import error_with_advice, situation
 
@@ -95,9 +87,9 @@ class Session:
         from agent_cli.ui.text.hints import with_advice
 
         async for event in self.client.events():
-            if isinstance(event, SessionClosed):
+            if isinstance(event, ev.SessionClosed):
                 self._is_closed = True
-            if isinstance(event, ApprovalRequested | QuestionAsked):
+            if isinstance(event, ev.ApprovalRequested | ev.QuestionAsked):
                 task = asyncio.create_task(self._reply(event))
                 self._replies.add(task)
                 task.add_done_callback(self._replies.discard)
@@ -105,20 +97,22 @@ class Session:
                 event = with_advice(event, "shell", self.client.snapshot())
             self._events.put_nowait(event)
 
-    async def _reply(self, event: ApprovalRequested | QuestionAsked) -> None:
+    async def _reply(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
         """Answer a request of the engine."""
 
         def warn(text: str) -> None:
-            notice = Notice(level="warning", text=text)
+            notice = ev.Notice(level="warning", text=text)
             place = {"seq": event.seq, "submission_id": event.submission_id, "time": event.time}
             self._events.put_nowait(msgspec.structs.replace(notice, **place))
 
         match event:
-            case ApprovalRequested():
+            case ev.ApprovalRequested():
                 await self.client.submit(await self._answers.approval(event, warn))
-            case QuestionAsked():
+            case ev.QuestionAsked():
                 await self.client.submit(await self._answers.reply(event, warn))
 
 
-def _ends(event: AnyEvent, submission: str) -> bool:
-    return isinstance(event, SessionClosed) or (isinstance(event, TERMINAL) and event.submission_id == submission)
+def _ends(event: ev.AnyEvent, submission: str) -> bool:
+    return isinstance(event, ev.SessionClosed) or (
+        isinstance(event, ev.TERMINAL) and event.submission_id == submission
+    )

@@ -31,7 +31,7 @@ class FunctionTool(Generic[P, R]):
             raise AgentError(f"the tool {name} has no docstring, which tells the model what it does")
         self.Params = _params(function, name)
         if reads:
-            self.actions = _nothing
+            self.actions = lambda params, context: ()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._function(*args, **kwargs)
@@ -103,10 +103,6 @@ def adapted(tools: "list[FunctionTool[Any, Any]]") -> tuple[Any, ...]:
         except ExtensionError as error:
             raise AgentError(f"a tool cannot be used: {error}") from error
     return tuple(found)
-
-
-def _nothing(params: Any, context: Any) -> tuple[()]:
-    return ()
 
 
 def _params(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:

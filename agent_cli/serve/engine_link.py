@@ -6,21 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import Client
-from agent_cli.protocol.events import (
-    TERMINAL,
-    AgentChanged,
-    AnyEvent,
-    ApprovalItem,
-    ApprovalRequested,
-    QuestionAsked,
-    SessionClosed,
-    ToolCallStarted,
-    ToolOutput,
-    TurnAborted,
-    TurnCompleted,
-    TurnFailed,
-)
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, Interrupt, QuestionAnswer, UserInput
 from agent_cli.protocol.sanitize import visible
@@ -58,14 +45,10 @@ class EngineLink:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._events: asyncio.Queue[AnyEvent] = asyncio.Queue()
-        self._turn = asyncio.Lock()
-        self._pump = asyncio.create_task(self._take_events())
-
-    @property
-    def turn(self) -> asyncio.Lock:
+        self._events: asyncio.Queue[ev.AnyEvent] = asyncio.Queue()
+        self.turn = asyncio.Lock()
         """The lock held while a prompt runs, including related work."""
-        return self._turn
+        self._pump = asyncio.create_task(self._take_events())
 
     async def run(self, prompt: UserInput, ask: Ask, progress: Progress) -> Ended:
         """Run a prompt; the caller holds the lock `turn`. Cancellation stops the turn, and waits for its end."""
@@ -88,53 +71,49 @@ class EngineLink:
     async def _until_end(self, submission: str, ask: Ask, progress: Progress) -> Ended:
         while True:
             match await self._events.get():
-                case ApprovalRequested() as event:
+                case ev.ApprovalRequested() as event:
                     decisions = [await _decision(item, asker(event), ask) for item in event.items]
                     await self._client.submit(ApprovalAnswer(event.request_id, tuple(decisions)))
-                case QuestionAsked() as event:
+                case ev.QuestionAsked() as event:
                     asked = "\n".join(filter(None, (asker(event), event.question)))
                     said = await ask(Question(asked, event.options))
                     await self._client.submit(QuestionAnswer(event.request_id, reply(said, event)))
-                case ToolCallStarted() as event:
+                case ev.ToolCallStarted() as event:
                     await progress(f"{event.label or event.tool} {event.title}")
-                case ToolOutput() as event:
+                case ev.ToolOutput() as event:
                     await progress(event.text)
-                case AgentChanged() as event:
+                case ev.AgentChanged() as event:
                     await progress(f"{event.agent_name} {event.state} {event.line}".rstrip())
-                case SessionClosed() as event:
+                case ev.SessionClosed() as event:
                     return Ended(error=event.error.message if event.error else "The session was closed.")
-                case event if isinstance(event, TERMINAL) and event.submission_id == submission:
+                case event if isinstance(event, ev.TERMINAL) and event.submission_id == submission:
                     return _ended(event)
 
     async def _stopped(self, submission: str) -> None:
         await self._client.submit(Interrupt())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
-                await self._until_end(submission, _nobody, _silently)
+                await self._until_end(submission, _unheard, _unheard)
 
 
-async def _nobody(question: Question) -> None:
-    return None
+async def _unheard(said: object) -> None:
+    """Answer nothing."""
 
 
-async def _silently(text: str) -> None:
-    return None
-
-
-def asker(event: ApprovalRequested | QuestionAsked) -> str:
+def asker(event: ev.ApprovalRequested | ev.QuestionAsked) -> str:
     """Return the sub-agent that asks, with its task; empty for the main agent."""
     task = f" (its task: {visible(event.agent_task)})" if event.agent_task else ""
     return f"The sub-agent {event.agent_name}{task} asks:" if event.agent_name else ""
 
 
-async def _decision(item: ApprovalItem, asker: str, ask: Ask) -> Decision:
+async def _decision(item: ev.ApprovalItem, asker: str, ask: Ask) -> Decision:
     options = (ALLOW, *((ALLOW_SESSION,) if item.grant else ()), DENY)
     said = await ask(Question("\n".join(filter(None, (asker, shown(item)))), options))
     grant = item.grant if said == ALLOW_SESSION else ""
     return Decision(item.call_id, allow=said in (ALLOW, ALLOW_SESSION), grant=grant)
 
 
-def shown(item: ApprovalItem) -> str:
+def shown(item: ev.ApprovalItem) -> str:
     """Return everything that a user needs for a decision."""
     lines = [
         f"{item.label or item.tool} {item.title}".strip(),
@@ -146,19 +125,19 @@ def shown(item: ApprovalItem) -> str:
     return visible("\n".join(filter(None, lines)))
 
 
-def reply(said: str | None, question: QuestionAsked) -> str:
+def reply(said: str | None, question: ev.QuestionAsked) -> str:
     """Return the answer for the engine: the user's, or a default if there is none."""
     return said if said is not None else question.refusal or _NO_ANSWER
 
 
-def _ended(event: AnyEvent) -> Ended:
+def _ended(event: ev.AnyEvent) -> Ended:
     match event:
-        case TurnCompleted():
+        case ev.TurnCompleted():
             why = "" if event.stop_reason == "end_turn" else f"It ended early: {event.stop_reason}."
             return Ended(event.text, why, event.changes)
-        case TurnAborted():
+        case ev.TurnAborted():
             return Ended(event.text, f"It was stopped: {event.stop_reason}.", event.changes)
-        case TurnFailed():
+        case ev.TurnFailed():
             return Ended("", " ".join(filter(None, (event.error.message, event.error.hint))), event.changes)
         case _:
             return Ended()

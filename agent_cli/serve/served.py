@@ -54,7 +54,6 @@ class Session(Protocol):
     @property
     def calls(self) -> Calls | None:
         """None if a real model answers."""
-        ...
 
     async def aclose(self) -> None: ...
 

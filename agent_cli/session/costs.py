@@ -1,6 +1,6 @@
 """Cost and cache use of a session: pure sums and comparisons over `ModelCalled` records."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from agent_cli.protocol.messages import FINISHES
 from agent_cli.protocol.records import (
@@ -30,6 +30,14 @@ _NOTEWORTHY_TOKENS = 4_000
 """Below this size a prompt is cheap, cached or not."""
 _CACHE_LIVES_S = 300
 """Seconds without a request after which most providers have evicted a cached prompt."""
+
+
+def totals_of(calls: Iterable[ModelCalled]) -> Totals:
+    """Return the totals of model calls."""
+    sums = Totals()
+    for call in calls:
+        sums = sums.plus(call.usage, call.cost_usd, call.at_most_usd)
+    return sums
 
 
 class Costs:
@@ -62,10 +70,10 @@ def cache_collapse(records: Sequence[AnyRecord]) -> str:
     if now is None or before is None or not is_cache_lost(before, now):
         return ""
     why = f"; {pause}" if (pause := long_pause(calls[1], calls[0])) else ""
-    sent = (now.input or 0) + (now.cache_read or 0) + (now.cache_write or 0)
     return (
-        f"The provider's prompt cache was missed: {now.cached_share or 0.0:.0%} of {sent} tokens were read from "
-        f"it, {before.cached_share or 0.0:.0%} the time before{why}. Uncached tokens cost several times as much."
+        f"The provider's prompt cache was missed: {now.cached_share or 0.0:.0%} of {now.sent} tokens were read "
+        f"from it, {before.cached_share or 0.0:.0%} the time before{why}. Uncached tokens cost several times as "
+        "much."
     )
 
 

@@ -14,38 +14,7 @@ import msgspec
 
 from agent_cli.config.expand import expanded
 from agent_cli.config.schema import Config
-from agent_cli.protocol.events import (
-    AgentChanged,
-    AgentEvent,
-    AnswerCompleted,
-    AnyEvent,
-    ApprovalRequested,
-    Attached,
-    Compacted,
-    FellBack,
-    HookRan,
-    InputReturned,
-    Notice,
-    OperationCompleted,
-    OperationFailed,
-    PlanUpdated,
-    QuestionAsked,
-    ReasoningDelta,
-    Renamed,
-    Restored,
-    RetryScheduled,
-    SessionClosed,
-    Steered,
-    TextDelta,
-    ToolCallFinished,
-    ToolCallRequested,
-    ToolCallStarted,
-    ToolOutput,
-    TurnAborted,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-)
+from agent_cli.protocol import events as ev
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Message, ToolResult, UserMessage, begins_with
 from agent_cli.protocol.records import AnyRecord, CompactionSaved, HookCompleted
@@ -57,33 +26,33 @@ if TYPE_CHECKING:
     from agent_cli.redaction.streaming import Masking
 
 _FIELDS: dict[type, tuple[str, ...]] = {
-    AnswerCompleted: ("text",),
-    ToolCallRequested: ("title", "arguments"),
-    ToolCallStarted: ("title",),
-    ToolCallFinished: ("title", "command"),
-    ApprovalRequested: ("agent_task",),
-    QuestionAsked: ("question", "agent_task"),
-    AgentChanged: ("task", "line"),
-    Notice: ("text",),
-    HookRan: ("failure", "rewrite"),
-    Compacted: ("summary",),
-    Attached: ("name", "note"),
-    TurnCompleted: ("text",),
-    TurnAborted: ("text",),
-    OperationCompleted: ("detail",),
+    ev.AnswerCompleted: ("text",),
+    ev.ToolCallRequested: ("title", "arguments"),
+    ev.ToolCallStarted: ("title",),
+    ev.ToolCallFinished: ("title", "command"),
+    ev.ApprovalRequested: ("agent_task",),
+    ev.QuestionAsked: ("question", "agent_task"),
+    ev.AgentChanged: ("task", "line"),
+    ev.Notice: ("text",),
+    ev.HookRan: ("failure", "rewrite"),
+    ev.Compacted: ("summary",),
+    ev.Attached: ("name", "note"),
+    ev.TurnCompleted: ("text",),
+    ev.TurnAborted: ("text",),
+    ev.OperationCompleted: ("detail",),
 }
 """Texts that are always masked."""
 _OWN_WORDS: dict[type, tuple[str, ...]] = {
-    TurnStarted: ("text",),
-    Steered: ("text",),
-    InputReturned: ("texts", "commands"),
-    Restored: ("prompt",),
-    Renamed: ("title",),
+    ev.TurnStarted: ("text",),
+    ev.Steered: ("text",),
+    ev.InputReturned: ("texts", "commands"),
+    ev.Restored: ("prompt",),
+    ev.Renamed: ("title",),
 }
 """The user's own words: shown to the user unmasked, but masked in logs."""
-_OUTPUTS: dict[type, tuple[str, ...]] = {ToolCallFinished: ("text", "display")}
+_OUTPUTS: dict[type, tuple[str, ...]] = {ev.ToolCallFinished: ("text", "display")}
 """Texts in which values assigned to the name of a secret are masked too."""
-_FAILURES = (TurnFailed, OperationFailed, SessionClosed, RetryScheduled, FellBack)
+_FAILURES = (ev.TurnFailed, ev.OperationFailed, ev.SessionClosed, ev.RetryScheduled, ev.FellBack)
 _SETTINGS = (".json", ".jsonc", ".yaml", ".yml", ".toml", ".properties", ".ini", ".cfg", ".conf", ".tfvars")
 """File name endings. In these files, every value assigned to the name of a secret is masked for the model too."""
 _MOST_STREAMS = 64
@@ -97,24 +66,24 @@ class EventRedactor:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._said: tuple[type[TextDelta] | type[ReasoningDelta], str, Masking] | None = None
+        self._said: tuple[type[ev.TextDelta] | type[ev.ReasoningDelta], str, Masking] | None = None
         self._outputs: dict[str, tuple[str, Masking]] = {}
 
     def anew(self) -> "EventRedactor":
         """Return a new instance with the same redactor and nothing held back."""
         return EventRedactor(self._redactor)
 
-    def masked(self, event: AnyEvent) -> list[AnyEvent]:
+    def masked(self, event: ev.AnyEvent) -> list[ev.AnyEvent]:
         """Return the events to emit in place of one: none, the event itself, or a masked copy, preceded by
         held-back text."""
         match event:
-            case TextDelta() | ReasoningDelta():
+            case ev.TextDelta() | ev.ReasoningDelta():
                 return self._delta(event)
-            case ToolOutput():
+            case ev.ToolOutput():
                 return self._output(event)
-            case ToolCallFinished():
+            case ev.ToolCallFinished():
                 return [*self._rest_of_output(event.call_id), self.whole(event)]
-            case RetryScheduled() | FellBack():
+            case ev.RetryScheduled() | ev.FellBack():
                 self._said = None  # the text streamed so far is void
                 return [self.whole(event)]
             case _ if type(event) in _ENDS_TEXT:
@@ -122,17 +91,17 @@ class EventRedactor:
             case _:
                 return [self.whole(event)]
 
-    def whole(self, event: AnyEvent) -> AnyEvent:
+    def whole(self, event: ev.AnyEvent) -> ev.AnyEvent:
         """Return an event masked. Does not apply to streamed pieces."""
         kind = type(event)
         mask = self._redactor.mask
-        if isinstance(event, AgentEvent):
+        if isinstance(event, ev.AgentEvent):
             return _nested(event, self._model_words)
         if kind in _FIELDS:
             event = _with(event, _FIELDS[kind], mask)
         if kind in _OUTPUTS:
             event = _with(event, _OUTPUTS[kind], lambda text: mask(text, assignments=True))
-        if isinstance(event, PlanUpdated):
+        if isinstance(event, ev.PlanUpdated):
             items = tuple(_with(item, ("text",), mask) for item in event.items)
             return event if items == event.items else msgspec.structs.replace(event, items=items)
         if isinstance(event, _FAILURES) and event.error is not None:
@@ -142,40 +111,40 @@ class EventRedactor:
             return event if error is event.error else msgspec.structs.replace(event, error=error)
         return event
 
-    def logged(self, event: AnyEvent) -> AnyEvent:
+    def logged(self, event: ev.AnyEvent) -> ev.AnyEvent:
         """Return the form for logs of an event that front ends show unmasked: approval requests and the user's own
         words."""
         mask = self._redactor.mask
-        if isinstance(event, AgentEvent):
+        if isinstance(event, ev.AgentEvent):
             return _nested(event, self.logged)
-        if isinstance(event, ApprovalRequested):
+        if isinstance(event, ev.ApprovalRequested):
             items = tuple(
                 _with(item, ("title", "preview", "arguments", "reason", "rewrite"), mask) for item in event.items
             )
             return msgspec.structs.replace(event, items=items)
         return self._model_words(event)
 
-    def _model_words(self, event: AnyEvent) -> AnyEvent:
+    def _model_words(self, event: ev.AnyEvent) -> ev.AnyEvent:
         """Mask the words that started a turn: the user's, for a log; or those of the model that gave a sub-agent
         its task. The sub-agent's session masks everything else."""
         return _with(event, _OWN_WORDS[type(event)], self._redactor.mask) if type(event) in _OWN_WORDS else event
 
-    def _delta(self, event: TextDelta | ReasoningDelta) -> list[AnyEvent]:
-        before: list[AnyEvent] = []
+    def _delta(self, event: ev.TextDelta | ev.ReasoningDelta) -> list[ev.AnyEvent]:
+        before: list[ev.AnyEvent] = []
         said = self._said
         if said is None or said[0] is not type(event) or said[1] != event.submission_id:
             before = self._rest_of_text()
             said = self._said = (type(event), event.submission_id, self._redactor.stream())
         return [*before, *_piece(event, said[2].feed(event.text))]
 
-    def _rest_of_text(self) -> list[AnyEvent]:
+    def _rest_of_text(self) -> list[ev.AnyEvent]:
         said, self._said = self._said, None
         if said is None or said[2].idle:
             return []
         kind, submission_id, stream = said
         return [kind(text=stream.feed("", final=True), submission_id=submission_id)]
 
-    def _output(self, event: ToolOutput) -> list[AnyEvent]:
+    def _output(self, event: ev.ToolOutput) -> list[ev.AnyEvent]:
         entry = self._outputs.get(event.call_id)
         if entry is None:
             while len(self._outputs) >= _MOST_STREAMS:  # left by jobs that outlived their call
@@ -183,25 +152,32 @@ class EventRedactor:
             entry = self._outputs[event.call_id] = (event.submission_id, self._redactor.stream(assignments=True))
         return _piece(event, entry[1].feed(event.text))
 
-    def _rest_of_output(self, call_id: str) -> list[AnyEvent]:
+    def _rest_of_output(self, call_id: str) -> list[ev.AnyEvent]:
         entry = self._outputs.pop(call_id, None)
         if entry is None or entry[1].idle:
             return []
-        return [ToolOutput(call_id=call_id, text=entry[1].feed("", final=True), submission_id=entry[0])]
+        return [ev.ToolOutput(call_id=call_id, text=entry[1].feed("", final=True), submission_id=entry[0])]
 
 
 _ENDS_TEXT = frozenset(
-    {AnswerCompleted, ToolCallRequested, TurnCompleted, TurnAborted, TurnFailed, OperationCompleted}
-    | {OperationFailed, SessionClosed, ApprovalRequested, QuestionAsked}
+    {
+        ev.AnswerCompleted,
+        ev.ToolCallRequested,
+        ev.TurnCompleted,
+        ev.TurnAborted,
+        ev.TurnFailed,
+        ev.OperationCompleted,
+    }
+    | {ev.OperationFailed, ev.SessionClosed, ev.ApprovalRequested, ev.QuestionAsked}
 )
 
 
-def _nested(event: AgentEvent, mask: Callable[[AnyEvent], AnyEvent]) -> AgentEvent:
+def _nested(event: ev.AgentEvent, mask: Callable[[ev.AnyEvent], ev.AnyEvent]) -> ev.AgentEvent:
     inner = mask(event.event)
     return event if inner is event.event else msgspec.structs.replace(event, event=inner)
 
 
-def _piece(event: TextDelta | ReasoningDelta | ToolOutput, text: str) -> list[AnyEvent]:
+def _piece(event: ev.TextDelta | ev.ReasoningDelta | ev.ToolOutput, text: str) -> list[ev.AnyEvent]:
     if text == event.text:
         return [event]
     return [msgspec.structs.replace(event, text=text)] if text else []

@@ -79,8 +79,6 @@ def cut_off_request(records: Sequence[AnyRecord]) -> tuple[RequestSent, str] | N
                 pieces.append(text)
             case RequestSent():
                 return record, "".join(reversed(pieces))
-            case _:
-                pass
     return None
 
 

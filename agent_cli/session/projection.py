@@ -160,8 +160,6 @@ class Projection:
                 self._started.discard(call_id)
             case _ if isinstance(record, REWRITES):
                 self.last_call = None
-            case _:
-                pass
 
     def _call(self, index: int, record: ModelCalled) -> None:
         self.costs.add(record)
@@ -248,8 +246,6 @@ class Projection:
                 self._answer(record)
             case ToolResult():
                 self._result(record)
-            case _:
-                pass
 
     def _as_sent(self, message: Message) -> Message:
         if message.id in self._refused:

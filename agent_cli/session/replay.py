@@ -3,23 +3,15 @@ resumed session. Turns are generated lazily, the newest first."""
 
 from collections.abc import Callable, Iterator, Sequence
 
-from agent_cli.protocol.events import (
-    AnswerCompleted,
-    AnyEvent,
-    Attached,
-    Compacted,
-    ErrorInfo,
-    PlanUpdated,
-    ReasoningDelta,
-    Steered,
-    TextDelta,
-    ToolCallFinished,
-    TurnAborted,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
+from agent_cli.protocol import events as ev
+from agent_cli.protocol.messages import (
+    AssistantMessage,
+    AttachmentSummary,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+    is_prompt,
 )
-from agent_cli.protocol.messages import AssistantMessage, AttachmentSummary, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord, CompactionReverted, CompactionSaved, TurnEnded
 
 from .undo_state import taken_back
@@ -31,11 +23,11 @@ _MOST_TURNS = 128
 
 InFull = Callable[[Sequence[AnyRecord]], Sequence[AnyRecord]]
 """Return the records with the texts that were released from memory."""
-Shown = Callable[[ToolResult, ToolCall], ToolCallFinished]
+Shown = Callable[[ToolResult, ToolCall], ev.ToolCallFinished]
 """Build the event that announced the result of a call."""
 
 
-def replay(records: Sequence[AnyRecord], in_full: InFull, shown: Shown) -> Iterator[tuple[AnyEvent, ...]]:
+def replay(records: Sequence[AnyRecord], in_full: InFull, shown: Shown) -> Iterator[tuple[ev.AnyEvent, ...]]:
     """Yield the turns that count, newest first, each with its events in order. The event of a compaction has no
     summary. `records` may grow in the meantime without effect."""
     return _newest_first(_turns(records), records, in_full, shown)
@@ -53,7 +45,7 @@ def _turns(records: Sequence[AnyRecord]) -> list[list[int]]:
             continue
         if record.turn_id in undone or record.id in reverted:
             continue
-        if isinstance(record, UserMessage) and record.origin == "human" and record.turn_id != turn_id:
+        if is_prompt(record) and record.turn_id != turn_id:
             if turn_id is not None:
                 turns.append([])
             turn_id = record.turn_id
@@ -63,7 +55,7 @@ def _turns(records: Sequence[AnyRecord]) -> list[list[int]]:
 
 def _newest_first(
     turns: list[list[int]], records: Sequence[AnyRecord], in_full: InFull, shown: Shown
-) -> Iterator[tuple[AnyEvent, ...]]:
+) -> Iterator[tuple[ev.AnyEvent, ...]]:
     some = _FIRST_TURNS
     while turns:
         newest = turns[-some:]
@@ -75,49 +67,47 @@ def _newest_first(
         some = min(2 * some, _MOST_TURNS)
 
 
-def _events(turn: Sequence[AnyRecord], shown: Shown) -> Iterator[AnyEvent]:
+def _events(turn: Sequence[AnyRecord], shown: Shown) -> Iterator[ev.AnyEvent]:
     calls = {call.id: call for each in turn if isinstance(each, AssistantMessage) for call in each.calls}
     has_begun = False
     for record in turn:
         match record:
             case UserMessage(origin="human") if not has_begun:
                 has_begun = True
-                yield TurnStarted(turn_id=record.turn_id, text=record.text)
+                yield ev.TurnStarted(turn_id=record.turn_id, text=record.text)
                 yield from map(attached_event, record.attached)
             case UserMessage(origin="human"):
-                yield Steered(text=record.text)
+                yield ev.Steered(text=record.text)
             case AssistantMessage():
                 yield from _answer(record)
             case ToolResult():
                 call = calls.get(record.call_id) or ToolCall(record.call_id, record.tool, "")
                 yield shown(record, call)
                 if record.plan is not None:
-                    yield PlanUpdated(items=record.plan)
+                    yield ev.PlanUpdated(items=record.plan)
             case CompactionSaved():
-                yield Compacted(before=record.before, after=record.after, how=record.how)
+                yield ev.Compacted(before=record.before, after=record.after, how=record.how)
             case TurnEnded():
                 yield _end(record)
-            case _:
-                pass
 
 
-def attached_event(attached: AttachmentSummary) -> Attached:
+def attached_event(attached: AttachmentSummary) -> ev.Attached:
     """Return the event for an attachment of a prompt."""
-    return Attached(name=attached.name, kind=attached.kind, tokens=attached.tokens, note=attached.note)
+    return ev.Attached(name=attached.name, kind=attached.kind, tokens=attached.tokens, note=attached.note)
 
 
-def _answer(message: AssistantMessage) -> Iterator[AnyEvent]:
+def _answer(message: AssistantMessage) -> Iterator[ev.AnyEvent]:
     """Yield an answer's text, with the reasoning at its original positions."""
     said = 0
     for block in message.reasoning:
         if block.after_text > said:
-            yield TextDelta(text=message.text[said : block.after_text])
+            yield ev.TextDelta(text=message.text[said : block.after_text])
             said = block.after_text
         if block.text:
-            yield ReasoningDelta(text=block.text)
+            yield ev.ReasoningDelta(text=block.text)
     if rest := message.text[said:]:
-        yield TextDelta(text=rest)
-    yield AnswerCompleted(
+        yield ev.TextDelta(text=rest)
+    yield ev.AnswerCompleted(
         message_id=message.id,
         text=message.text,
         finish=message.finish,
@@ -128,10 +118,12 @@ def _answer(message: AssistantMessage) -> Iterator[AnyEvent]:
     )
 
 
-def _end(record: TurnEnded) -> AnyEvent:
+def _end(record: TurnEnded) -> ev.AnyEvent:
     if record.error:
-        error = ErrorInfo(kind=record.stop_reason, message=record.error)
-        return TurnFailed(stop_reason=record.stop_reason, error=error)
+        error = ev.ErrorInfo(kind=record.stop_reason, message=record.error)
+        return ev.TurnFailed(stop_reason=record.stop_reason, error=error)
     if record.stop_reason in ("interrupted", "terminated"):
-        return TurnAborted(stop_reason=record.stop_reason)
-    return TurnCompleted(stop_reason=record.stop_reason, text="", steps=record.steps, duration_s=record.duration_s)
+        return ev.TurnAborted(stop_reason=record.stop_reason)
+    return ev.TurnCompleted(
+        stop_reason=record.stop_reason, text="", steps=record.steps, duration_s=record.duration_s
+    )

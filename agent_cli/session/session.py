@@ -23,6 +23,7 @@ from agent_cli.protocol.records import (
     ModelCalled,
     Shortened,
     SyncTime,
+    header_of,
     storable,
 )
 from agent_cli.protocol.usage import Totals
@@ -104,9 +105,7 @@ class Session:
     @property
     def header(self) -> Header:
         """The first record."""
-        first = self.records[0]
-        assert isinstance(first, Header)
-        return first
+        return header_of(self.records)
 
     @property
     def totals(self) -> Totals:

@@ -152,9 +152,8 @@ class _Meter:
         tokens = {origin: chars // CHARS_PER_TOKEN for origin, chars in self._chars.items()}
         tokens["system"] += self._system // CHARS_PER_TOKEN
         estimated = sum(tokens.values())
-        if usage.input is None:
+        if (sent := usage.sent) is None:
             return tokens
-        sent = usage.input + (usage.cache_read or 0) + (usage.cache_write or 0)
         if sent >= estimated:
             tokens["rest"] = sent - estimated
         else:

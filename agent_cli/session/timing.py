@@ -108,8 +108,6 @@ class Timing:
             case TurnEnded() if self._open:
                 self._extend(record.turn_id, record.time)
                 self._open = False
-            case _:
-                pass
 
     def _begin(self, turn_id: str, at: float) -> None:
         self._open, self._crashed, self._failed, self._answered, self._together = True, False, None, 0.0, []

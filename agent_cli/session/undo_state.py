@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.messages import is_prompt
 from agent_cli.protocol.operations import Rewound
 from agent_cli.protocol.records import AnyRecord, TurnsRedone, TurnsUndone
 
@@ -77,6 +77,6 @@ def _last_new_prompt(records: list[AnyRecord], undone: frozenset[str]) -> int:
     """Return the index of the newest human prompt that counts, or -1. Undos before it cannot be redone."""
     for at in range(len(records) - 1, -1, -1):
         record = records[at]
-        if isinstance(record, UserMessage) and record.origin == "human" and record.turn_id not in undone:
+        if is_prompt(record) and record.turn_id not in undone:
             return at
     return -1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from agent_cli.protocol.messages import UserMessage, new_id
+from agent_cli.protocol.messages import is_prompt, new_id
 from agent_cli.protocol.records import ModelCalled, Named, storable
 from agent_cli.protocol.usage import Totals
 
@@ -414,14 +414,11 @@ def totals(path: Path) -> tuple[int, Totals]:
     Raises:
         StoreError: the file is not a session.
     """
-    sums = Totals()
-    prompts = 0
-    for record in read_session(path).records:
-        if isinstance(record, ModelCalled):
-            sums = sums.plus(record.usage, record.cost_usd)
-        elif isinstance(record, UserMessage) and record.origin == "human":
-            prompts += 1
-    return prompts, sums
+    from agent_cli.session.costs import totals_of
+
+    records = read_session(path).records
+    prompts = sum(is_prompt(record) for record in records)
+    return prompts, totals_of(record for record in records if isinstance(record, ModelCalled))
 
 
 def _info(path: Path, size_bytes: int, updated: float, outline: "SessionSummary") -> SessionInfo:

@@ -71,7 +71,5 @@ def _described(path: Path, header: Header, records: object) -> ChildSession:
                 state, text, at = record.state, record.text, record.time
             case AssistantMessage() if record.text:
                 text = record.text
-            case _:
-                pass
     names = header.session_id, header.agent_name, header.agent_type, header.call_id
     return ChildSession(*names, path, state, task, text, background, at, header.cwd)

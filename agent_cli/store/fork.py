@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agent_cli.protocol.messages import UserMessage
-from agent_cli.protocol.records import AnyRecord, Header, InputDequeued, InputQueued, Named
+from agent_cli.protocol.messages import is_prompt
+from agent_cli.protocol.records import AnyRecord, InputDequeued, InputQueued, Named, header_of
 
 from .session_file import StoreError
 
@@ -22,8 +22,7 @@ def forked(records: Sequence[AnyRecord], identifier: str, at: str | int | None =
     Raises:
         NoPrompt: there is no such prompt.
     """
-    header = records[0]
-    assert isinstance(header, Header)
+    header = header_of(records)
     kept = records if at is None else _before(records, at)
     taken = {name for record in kept if isinstance(record, InputDequeued) for name in record.queued_ids}
     waiting = {record.id for record in kept if isinstance(record, InputQueued)} - taken
@@ -38,11 +37,7 @@ def forked(records: Sequence[AnyRecord], identifier: str, at: str | int | None =
 
 def prompts(records: Sequence[AnyRecord]) -> list[int]:
     """Return the indexes of the user prompts in order; the first is number 1."""
-    return [
-        place
-        for place, record in enumerate(records)
-        if isinstance(record, UserMessage) and record.origin == "human"
-    ]
+    return [place for place, record in enumerate(records) if is_prompt(record)]
 
 
 def _before(records: Sequence[AnyRecord], at: str | int) -> list[AnyRecord]:

@@ -17,12 +17,12 @@ from agent_cli.protocol.records import (
     AnyRecord,
     CheckpointTaken,
     Granted,
-    Header,
     InputDequeued,
     InputQueued,
     JobStateChanged,
     ModelCalled,
     SettingsSet,
+    header_of,
 )
 
 from .catalog import NoSession, Sessions
@@ -68,8 +68,7 @@ def import_session(sessions: Sessions, file: Path, cwd: Path) -> Imported:
         StoreError: the new session cannot be written.
     """
     loaded = _read(file)
-    header = loaded.records[0]
-    assert isinstance(header, Header)
+    header = header_of(loaded.records)
     given = header.session_id
     taken = {id_in(path) for path in sessions.paths()}
     usable = given not in taken and GIVEN_ID.fullmatch(given) is not None
@@ -98,8 +97,7 @@ _WHAT = "name a session file, or what `agent sessions export --format json` wrot
 def move_records(records: Sequence[AnyRecord], identifier: str, cwd: Path) -> tuple[AnyRecord, ...]:
     """Return the records of a session from elsewhere as one that continues in `cwd`, renumbered. The model is told
     of the move, and the session counts as containing untrusted text, because any of it may be."""
-    header = records[0]
-    assert isinstance(header, Header)
+    header = header_of(records)
     here = [_here(record) for record in records[1:] if not isinstance(record, _LEFT_BEHIND)]
     origin = (Attachment("imported session", "", untrusted="an imported session"),)
     mark = "[What follows up to the note about its move was imported from another place.]"
@@ -131,8 +129,7 @@ def _here(record: AnyRecord) -> AnyRecord:
 
 def _closed(records: Sequence[AnyRecord]) -> Iterator[AnyRecord]:
     """Yield the records, adding a result for each call without one, because no call from elsewhere continues
-    here.
-    """
+    here."""
     answered = {record.call_id for record in records if isinstance(record, ToolResult)}
     for record in records:
         yield record

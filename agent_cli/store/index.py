@@ -332,8 +332,7 @@ def _add_said(database: "Connection", key: int | None, said: Sequence[SummaryEnt
 
 def _grown(path: Path, outline: SessionSummary) -> SessionSummary | None:
     """Return the outline continued from where it ended; None if the file has changed in other ways than
-    growing.
-    """
+    growing."""
     start = outline.end - len(outline.tail)
     if not outline.id or len(outline.tail) != min(TAIL_BYTES, outline.end):
         return None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agent_cli.protocol.messages import ToolResult, UserMessage
+from agent_cli.protocol.messages import ToolResult, is_prompt
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, CompactionSaved, Header
 
 _NAMES_WHAT_IS_KEPT = 2
@@ -37,7 +37,7 @@ def _keeping(fold: CompactionSaved, records: Sequence[AnyRecord]) -> CompactionS
     ends = [at for at, each in enumerate(records) if each.id == fold.through]
     if fold.kept or not ends:
         return fold
-    humans = [r for r in records[: ends[0] + 1] if isinstance(r, UserMessage) and r.origin == "human"]
+    humans = [r for r in records[: ends[0] + 1] if is_prompt(r)]
     turns = {fold.turn_id, humans[-1].turn_id} if humans else set()
     return msgspec.structs.replace(fold, kept=tuple(each.id for each in humans if each.turn_id in turns))
 

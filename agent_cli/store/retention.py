@@ -99,8 +99,7 @@ def plan(sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | 
 
 def prune(sessions: Sessions, state: Path, planned: Pruned, on_delete: OnDelete | None = None) -> Pruned:
     """Remove the planned sessions, and drafts left by crashes; return what was removed, and what was kept and
-    why.
-    """
+    why."""
     _sweep(sessions.folder)
     gone, kept = [], []
     for each in planned.going:

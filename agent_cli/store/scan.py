@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent_cli.fs.files import read_regular
+from agent_cli.protocol.records import encode
 
 from .file_names import Progress
 from .session_file import StoreError, identity, read_session
@@ -26,8 +27,6 @@ def outline_of(path: Path) -> SessionSummary | None:
 
 def _mended(path: Path) -> SessionSummary | None:
     """Return the summary of a session whose first line is damaged."""
-    from agent_cli.protocol.records import encode
-
     try:
         records = read_session(path).records
     except StoreError:

@@ -17,18 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_cli import __version__
-from agent_cli.fs.files import (
-    DISK,
-    Disk,
-    draft,
-    make_private,
-    open_regular,
-    read_descriptor,
-    read_regular,
-    sync_folder,
-    try_lock,
-    write_end,
-)
+from agent_cli.fs import files
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SyncTime, decode, encode
 
 from .file_names import ID, NAME, id_in
@@ -90,7 +79,7 @@ def read_session(path: Path) -> Loaded:
         StoreError: not readable, not a session, or written by a newer version.
     """
     try:
-        data = read_regular(path)
+        data = files.read_regular(path)
     except OSError as error:
         raise StoreError(f"cannot read session {path}: {error.strerror}") from error
     return parse_session(data, path)
@@ -199,7 +188,7 @@ def _salvaged(line: bytes) -> list[AnyRecord]:
 class SessionFile:
     """A session file open for writing, obtained from `create` or `open`; `append` is the only change."""
 
-    def __init__(self, path: Path, descriptor: int, end: int, disk: Disk = DISK) -> None:
+    def __init__(self, path: Path, descriptor: int, end: int, disk: files.Disk = files.DISK) -> None:
         self.path = path
         self._end = end
         self._disk = disk
@@ -216,14 +205,14 @@ class SessionFile:
         self._inode = (status.st_dev, status.st_ino)
 
     @classmethod
-    def create(cls, path: Path, disk: Disk = DISK) -> "SessionFile":
+    def create(cls, path: Path, disk: files.Disk = files.DISK) -> "SessionFile":
         """Create an empty session file, readable by its owner only.
 
         Raises:
             StoreError: it exists, or the folder is not writable.
         """
         try:
-            make_private(path.parent)
+            files.make_private(path.parent)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StoreError(f"cannot create session {path}: {error.strerror}") from error
@@ -236,11 +225,13 @@ class SessionFile:
             path.unlink()
             raise
         file._end = len(_OPEN) - 1
-        sync_folder(path.parent, disk)
+        files.sync_folder(path.parent, disk)
         return file
 
     @classmethod
-    def open(cls, path: Path, *, to_append: bool = True, disk: Disk = DISK) -> "tuple[SessionFile, Loaded]":
+    def open(
+        cls, path: Path, *, to_append: bool = True, disk: files.Disk = files.DISK
+    ) -> "tuple[SessionFile, Loaded]":
         """Open an existing session, locked for writing, and return it with its content.
 
         Raises:
@@ -248,12 +239,12 @@ class SessionFile:
             StoreError: it cannot be read or, with `to_append`, not appended to.
         """
         try:
-            descriptor = open_regular(path, os.O_RDWR)
+            descriptor = files.open_regular(path, os.O_RDWR)
         except OSError as error:
             raise StoreError(f"cannot open session {path}: {error.strerror}") from error
         _lock(descriptor, path)
         try:
-            loaded = parse_session(read_descriptor(descriptor), path)
+            loaded = parse_session(files.read_descriptor(descriptor), path)
             if loaded.rewritten and to_append:
                 repair = f"run `agent sessions repair {identity(path, '')}`, which makes it one again"
                 raise StoreError(f"{path}: its lines were reformatted by another program; {repair}")
@@ -363,15 +354,15 @@ class SessionFile:
     def _put_back(self) -> None:
         """Write a removed file again from the descriptor, which still has the content."""
         try:
-            data = read_descriptor(self._fd)
-            make_private(self.path.parent)
-            with draft(self.path, data, durable=True, disk=self._disk) as (name, descriptor):
-                try_lock(descriptor)
+            data = files.read_descriptor(self._fd)
+            files.make_private(self.path.parent)
+            with files.draft(self.path, data, durable=True, disk=self._disk) as (name, descriptor):
+                files.try_lock(descriptor)
                 try:
                     os.link(name, self.path)
                 except FileExistsError as error:
                     raise self._replaced() from error
-                sync_folder(self.path.parent, self._disk)
+                files.sync_folder(self.path.parent, self._disk)
                 os.close(self._fd)
                 self._hold(os.dup(descriptor))  # shares the lock
         except OSError as error:
@@ -388,7 +379,7 @@ class SessionFile:
     def _write(self, data: bytes, at: int, *, durable: bool = True) -> None:
         try:
             with self._timed() if durable else contextlib.nullcontext():
-                write_end(self._fd, data, at, durable=durable, disk=self._disk)
+                files.write_end(self._fd, data, at, durable=durable, disk=self._disk)
         except OSError as error:
             self._restore(at)
             raise self._unwritable(error) from error
@@ -416,7 +407,9 @@ class SessionFile:
             pass  # reading recovers from a missing bracket
 
 
-def write_session(path: Path, records: Sequence[AnyRecord], disk: Disk = DISK, *, instead: bool = False) -> None:
+def write_session(
+    path: Path, records: Sequence[AnyRecord], disk: files.Disk = files.DISK, *, instead: bool = False
+) -> None:
     """Write a whole session file atomically. `instead` replaces an existing file.
 
     Raises:
@@ -424,10 +417,10 @@ def write_session(path: Path, records: Sequence[AnyRecord], disk: Disk = DISK, *
     """
     lines = _SEPARATOR.join(encode(record) for record in records)
     try:
-        make_private(path.parent)
-        with draft(path, _OPEN + lines + _CLOSE, durable=True, disk=disk) as (name, _):
+        files.make_private(path.parent)
+        with files.draft(path, _OPEN + lines + _CLOSE, durable=True, disk=disk) as (name, _):
             (os.replace if instead else os.link)(name, path)
-        sync_folder(path.parent, disk)
+        files.sync_folder(path.parent, disk)
     except OSError as error:
         raise StoreError(
             f"cannot write session {path}: {error.strerror}. Nothing was changed; free some space or fix the "
@@ -439,7 +432,7 @@ class NewSessionFile:
     """A session file that is created by its first append, so that a session without any message leaves nothing
     behind."""
 
-    def __init__(self, path: Path, disk: Disk = DISK) -> None:
+    def __init__(self, path: Path, disk: files.Disk = files.DISK) -> None:
         self.path = path
         self._disk = disk
         self._file: SessionFile | None = None
@@ -483,7 +476,7 @@ class NewSessionFile:
             self._file.close()
 
 
-def _sync_and_close(disk: Disk, descriptor: int) -> None:
+def _sync_and_close(disk: files.Disk, descriptor: int) -> None:
     try:
         disk.sync(descriptor)
     finally:
@@ -493,7 +486,7 @@ def _sync_and_close(disk: Disk, descriptor: int) -> None:
 def _lock(descriptor: int, path: Path) -> None:
     is_ours = False
     with contextlib.suppress(OSError):
-        is_ours = try_lock(descriptor)
+        is_ours = files.try_lock(descriptor)
     if not is_ours:
         os.close(descriptor)
         raise SessionLocked(

@@ -135,8 +135,6 @@ def _take(outline: SessionSummary, record: AnyRecord) -> None:
             outline.moves.append(record)
             undone = taken_back(outline.moves).messages
             outline.undone = {turn: turn in undone for each in outline.moves for turn in each.turn_ids}
-        case _:
-            pass
 
 
 def _say(outline: SessionSummary, message: UserMessage | AssistantMessage, role: Role, text: str) -> None:

@@ -102,6 +102,7 @@ def usage_attributes(totals: Totals) -> dict[str, Attribute]:
     """Return tokens and cost of model calls; unknown values are omitted. `Usage` excludes cached input from the
     input tokens, the conventions include it."""
     found: dict[str, Attribute | None] = {
+        names.INPUT_TOKENS: totals.sent,
         names.OUTPUT_TOKENS: totals.output,
         names.CACHE_READ_TOKENS: totals.cache_read,
         names.CACHE_WRITE_TOKENS: totals.cache_write,
@@ -111,11 +112,8 @@ def usage_attributes(totals: Totals) -> dict[str, Attribute]:
         names.UNPRICED: totals.unpriced or None,
         names.ATTEMPTS: totals.requests or None,
     }
-    if totals.input is not None:
-        sent = totals.input + (totals.cache_read or 0) + (totals.cache_write or 0)
-        found[names.INPUT_TOKENS] = sent
-        if totals.cache_read is not None and sent:
-            found[names.CACHED_SHARE] = round(totals.cache_read / sent, 4)
+    if (cached := totals.cached_share) is not None:
+        found[names.CACHED_SHARE] = round(cached, 4)
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -21,16 +21,8 @@ from agent_cli.protocol.records import ModelCalled
 from agent_cli.protocol.usage import NON_CONVERSATION_KINDS, CallKind, Totals
 
 from . import conventions as names
+from . import open_spans
 from .content import NO_CONTENT, Content
-from .open_spans import (
-    OpenModelCall,
-    OpenSpan,
-    OpenTool,
-    added,
-    call_attributes,
-    result_attributes,
-    usage_attributes,
-)
 from .span import Attribute, Span, SpanKind
 from .traceparent import Parent, new_trace_id, tool_span_id
 
@@ -49,16 +41,16 @@ class Lane(msgspec.Struct, kw_only=True):
     """Empty for the session itself."""
     name: str = ""
     trace_id: str = ""
-    root: OpenSpan | None = None
+    root: open_spans.OpenSpan | None = None
     submission_id: str = ""
     totals: Totals = Totals()
     steps: int = 0
     calls: int = 0
-    tools: dict[str, OpenTool] = msgspec.field(default_factory=dict)
+    tools: dict[str, open_spans.OpenTool] = msgspec.field(default_factory=dict)
     ended: set[str] = msgspec.field(default_factory=set)
     """Ids of calls that have a result."""
-    models: list[OpenModelCall] = msgspec.field(default_factory=list)
-    compaction: OpenSpan | None = None
+    models: list[open_spans.OpenModelCall] = msgspec.field(default_factory=list)
+    compaction: open_spans.OpenSpan | None = None
     unclaimed: list[ModelCalled] = msgspec.field(default_factory=list)
     """Attempts recorded before the event that began their call has arrived."""
 
@@ -76,7 +68,7 @@ class SpanBuilder:
         self._content = content
         self._own = Lane(name=names.SERVICE)
         self._agents: dict[str, Lane] = {}
-        self._waits: dict[str, tuple[Lane, list[OpenSpan]]] = {}
+        self._waits: dict[str, tuple[Lane, list[open_spans.OpenSpan]]] = {}
         """Approvals and questions, by request id."""
         self._conversation = ""
         self._settings: dict[str, Attribute] = {}
@@ -210,14 +202,14 @@ class SpanBuilder:
             self._close_compaction(lane, time)
         inside = lane.compaction.span_id if event.kind == "summary" and lane.compaction else ""
         name = names.plain(event.model)
-        model = OpenModelCall(
+        model = open_spans.OpenModelCall(
             trace_id=lane.trace_id or new_trace_id(),
             parent_id=inside or _root_id(lane),
             kind="model",
             name=name,
             start=time,
             call_kind=event.kind,
-            attributes=self._common(lane) | call_attributes(name, event.kind) | {names.STREAM: True},
+            attributes=self._common(lane) | open_spans.call_attributes(name, event.kind) | {names.STREAM: True},
         )
         lane.steps += event.kind == "main"
         lane.models.append(model)
@@ -252,18 +244,18 @@ class SpanBuilder:
         self._content.answer(model.attributes, event.text, event.finish)
         self._close_model(lane, model, time)
 
-    def _close_model(self, lane: Lane, model: OpenModelCall, time: float) -> None:
+    def _close_model(self, lane: Lane, model: open_spans.OpenModelCall, time: float) -> None:
         lane.models.remove(model)
         self._emit_pauses(model, time)
-        model.attributes |= usage_attributes(model.totals)
-        lane.totals = added(lane.totals, model.totals)
+        model.attributes |= open_spans.usage_attributes(model.totals)
+        lane.totals = open_spans.added(lane.totals, model.totals)
         self._end(model, time, model.error)
 
-    def _emit_pauses(self, model: OpenModelCall, time: float) -> None:
+    def _emit_pauses(self, model: open_spans.OpenModelCall, time: float) -> None:
         """Emit the spans of pauses before attempts, which end now at the latest."""
         pauses, model.pauses = model.pauses, []
         for start, planned_end, attributes, error in pauses:
-            span = OpenSpan(
+            span = open_spans.OpenSpan(
                 trace_id=model.trace_id, parent_id=model.span_id, kind="retry", name="retry", start=start,
                 attributes=attributes,
             )  # fmt: skip
@@ -276,7 +268,7 @@ class SpanBuilder:
 
     def _tool_requested(self, lane: Lane, event: ev.ToolCallRequested, time: float) -> None:
         name = names.plain(event.tool)
-        tool = lane.tools[event.call_id] = OpenTool(
+        tool = lane.tools[event.call_id] = open_spans.OpenTool(
             span_id=self._tool_id(lane, event.call_id),
             trace_id=lane.trace_id,
             parent_id=_root_id(lane),
@@ -309,12 +301,12 @@ class SpanBuilder:
         if tool is None:
             return
         self._emit_queue(lane, tool, time)
-        tool.attributes |= result_attributes(event)
+        tool.attributes |= open_spans.result_attributes(event)
         self._content.result(tool.attributes, event.text, event.command)
         is_mcp = names.MCP_METHOD in tool.attributes and event.status == "failed"
         self._end(tool, time, "tool_error" if is_mcp else "" if event.status == "ok" else event.status)
 
-    def _emit_queue(self, lane: Lane, tool: OpenTool, time: float) -> None:
+    def _emit_queue(self, lane: Lane, tool: open_spans.OpenTool, time: float) -> None:
         if not tool.runs and time - tool.idle_since >= _QUEUE_S:
             self._end(self._span(lane, "queue", tool.name, tool.idle_since, tool.span_id), time)
         tool.idle_since = time
@@ -384,7 +376,7 @@ class SpanBuilder:
         self._close_inner(lane, time, error or "interrupted")
         root, lane.root = lane.root, None
         if root is not None:
-            root.attributes |= usage_attributes(lane.totals)
+            root.attributes |= open_spans.usage_attributes(lane.totals)
             root.attributes |= {names.STEPS: lane.steps, names.TOOL_CALLS: lane.calls}
             self._end(root, time, error)
         lane.totals, lane.steps, lane.calls = Totals(), 0, 0
@@ -410,15 +402,17 @@ class SpanBuilder:
         name = names.plain(entry.model)
         span = self._span(lane, "model", name, entry.time - entry.duration_s)
         totals = Totals().plus(entry.usage, entry.cost_usd, entry.at_most_usd)
-        lane.totals = added(lane.totals, totals)
-        span.attributes |= call_attributes(name, entry.kind) | usage_attributes(totals)
+        lane.totals = open_spans.added(lane.totals, totals)
+        span.attributes |= open_spans.call_attributes(name, entry.kind) | open_spans.usage_attributes(totals)
         self._end(span, entry.time)
 
-    def _end(self, span: OpenSpan, time: float, error: str = "") -> None:
+    def _end(self, span: open_spans.OpenSpan, time: float, error: str = "") -> None:
         self._emit(span.closed(time, error))
 
-    def _span(self, lane: Lane, kind: SpanKind, name: str, start: float, parent_id: str = "") -> OpenSpan:
-        return OpenSpan(
+    def _span(
+        self, lane: Lane, kind: SpanKind, name: str, start: float, parent_id: str = ""
+    ) -> open_spans.OpenSpan:
+        return open_spans.OpenSpan(
             trace_id=lane.trace_id or new_trace_id(),
             parent_id=parent_id or (_root_id(lane) if kind != "agent" else ""),
             kind=kind,
@@ -445,7 +439,7 @@ class SpanBuilder:
         return next(found, None) if agent_name else None
 
 
-def _is_of(entry: ModelCalled, model: OpenModelCall) -> bool:
+def _is_of(entry: ModelCalled, model: open_spans.OpenModelCall) -> bool:
     """Return True if an attempt belongs to a model call. Entries of sub-agents do not tell the purpose of a
     call."""
     if entry.kind == "subagent":

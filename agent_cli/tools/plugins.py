@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
@@ -185,8 +186,6 @@ def _gather(
 
 def _offered(name: str) -> Any:
     """Return the tools that a module offers."""
-    from importlib import import_module
-
     module = import_module(name)
     if not hasattr(module, "TOOLS"):
         raise ExtensionError("it has no list `TOOLS`")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from agent_cli.protocol.agent_types import AgentType
-from agent_cli.protocol.client import AgentTranscript
+from agent_cli.protocol.client import AgentTranscript, ServerStatus
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 
@@ -134,26 +134,6 @@ class CommandEnd(msgspec.Struct, frozen=True):
     """Number of the background job; empty if the command has ended."""
 
 
-class ServerLine(msgspec.Struct, frozen=True):
-    """An MCP server."""
-
-    name: str
-    state: str
-    """`idle`, `starting`, `ready`, `failed`, `login needed`, `off`, `untrusted` or `broken`."""
-    address: str
-    source: str
-    """The file that defines it."""
-    tools: tuple[str, ...] = ()
-    tokens: int = 0
-    """Estimated size of its tool definitions."""
-    error: str = ""
-    server: str = ""
-    """Name, version and protocol revision that it reports."""
-    prompts: tuple[str, ...] = ()
-    log: tuple[str, ...] = ()
-    """Its last lines on stderr."""
-
-
 class HookLine(msgspec.Struct, frozen=True):
     """A user hook."""
 
@@ -238,155 +218,119 @@ class FrontEndServices(Protocol):
 
     def sessions(self) -> tuple[SessionLine, ...]:
         """Return the saved sessions of this directory, newest first."""
-        ...
 
     async def search(self, query: str) -> tuple[SearchHit, ...]:
         """Search the messages of all sessions; return the hits, best first."""
-        ...
 
     async def traced(self) -> tuple[TracedTurn, ...] | str:
         """Return the timing of each turn, oldest first, or why it is unknown."""
-        ...
 
     async def export(self, argument: str) -> str:
         """Write this session to a file, named or not; return a message about the result."""
-        ...
 
     def memory(self) -> tuple[MemoryLine, ...]:
         """Return the blocks of the agent's memory."""
-        ...
 
     def add_note(self, scope: Literal["project", "user"], text: str) -> str:
         """Append the user's note to a block of the memory; return a message about the result."""
-        ...
 
     def undo_note(self) -> str:
         """Remove the last note of this session; return a message about the result."""
-        ...
 
     async def picture(self) -> Image | str:
         """Return the image in the clipboard, or why there is none."""
-        ...
 
     async def copy(self, text: str) -> str:
         """Copy a text to the clipboard of this machine's desktop; return the program used, empty if there is
         none."""
-        ...
 
     def paths(self, root: str) -> Iterable[str]:
         """Yield the files and folders below `root` to offer for `@`; may take a moment, so it is called in a
         thread."""
-        ...
 
     def paths_in(self, root: str, folder: str, begun: str) -> Iterable[str]:
         """Yield the entries of a folder, given relative to `root`; if there are very many, those whose names begin
         with `begun`."""
-        ...
 
     def branch(self) -> str:
         """Return the git branch that is checked out, reading as few bytes as possible; empty for none."""
-        ...
 
     def init_prompt(self, focus: str) -> str:
         """Return the prompt that makes the model write the project's instructions file."""
-        ...
 
     def permissions(self) -> tuple[RuleLine, ...]:
         """Return the rules in force, in the order they are tried."""
-        ...
 
     def models(self, query: str) -> tuple[ModelLine, ...]:
         """Return the known models whose names contain all words of `query`, usable ones first; for the short name
         of a family the model it stands for."""
-        ...
 
     async def usual_models(self) -> tuple[ModelLine, ...]:
         """Return a short list to choose from: the models of the configured servers, then the newest of the usual
         families. Waits only a moment for servers."""
-        ...
 
     def tools(self) -> tuple[ToolLine, ...]:
         """Return the tools offered to the model, in order."""
-        ...
 
-    def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
+    def servers(self) -> tuple[tuple[ServerStatus, ...], tuple[str, ...]]:
         """Return the MCP servers, and the problems of their definitions."""
-        ...
 
     async def change_server(self, name: str, change: Literal["restart", "on", "off"]) -> str:
         """Restart an MCP server, or switch it on or off for this session; return a message about the result."""
-        ...
 
     def hooks(self) -> tuple[tuple[HookLine, ...], tuple[str, ...]]:
         """Return the hooks in force, and the problems of their definitions."""
-        ...
 
     def turn_hook(self, name: str, *, on: bool) -> None:
         """Switch a hook on or off for this session."""
-        ...
 
     def agent_types(self) -> tuple[AgentType, ...]:
         """Return the types of sub-agents that can be started."""
-        ...
 
     async def agent_diff(self, agent: str) -> str:
         """Return the changes of a sub-agent in its own worktree as a diff, or why there is none."""
-        ...
 
     def agent_transcript(self, path: str) -> AgentTranscript:
         """Read the session of a sub-agent, which may still be running."""
-        ...
 
     def plugins(self) -> tuple[PluginLine, ...]:
         """Return the plug-ins as of the start of the session."""
-        ...
 
     def notify_turn_ended(self, text: str) -> None:
         """Notify the hooks that the user was called after the end of a turn; `text` is its outcome."""
-        ...
 
     def config(self) -> tuple[ConfigLine, ...]:
         """Return every key of the configuration with its effective value."""
-        ...
 
     async def bug(self, facts: Mapping[str, str]) -> str:
         """Write a bug report to a file, with secrets masked; `facts` are added. Return a message about the
         result."""
-        ...
 
     def doctor(self, width: int) -> AsyncGenerator[str, None]:
         """Yield the results of the checks of `agent doctor`, in rows of at most `width` columns."""
-        ...
 
     def review(self, argument: str) -> AsyncGenerator[str, None]:
         """Review a change in separate conversations, and yield progress and findings line by line; the lines are
         safe to print."""
-        ...
 
     def own_commands(self) -> tuple[OwnCommand, ...]:
         """Return the commands defined by the user and the project, then the skills, as they are now."""
-        ...
 
     def own_prompt(self, name: str, argument: str) -> OwnPrompt | None:
         """Return the current prompt of a custom command or skill with the arguments typed; None if there is none
         of this name."""
-        ...
 
     async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
         """Fetch a prompt of an MCP server by `SERVER:NAME`, with positional arguments; None if there is none."""
-        ...
 
     def skills(self) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
         """Return the skills, and the problems of skill files."""
-        ...
 
     def agree(self, prompt: OwnPrompt) -> None:
         """Record that the user approved the present form of a command of the project."""
-        ...
 
     async def run_command(
         self, command: str, emit: Callable[[str], None], background: "asyncio.Event | None" = None
     ) -> CommandEnd:
         """Run the user's shell command; `emit` receives its output in pieces. Once `background` is set, it
         continues as a background job of the session, whose output the model may read."""
-        ...

@@ -48,6 +48,7 @@ from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import Registry, default_registry
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
+from agent_cli.workspace.memory import Memory
 from agent_cli.workspace.paths import Workspace
 from tests.model.scripted import Entry, ScriptedModel
 
@@ -141,6 +142,11 @@ def refuse_all(words: str) -> Answer:
     return answer
 
 
+def memory_in(base: Path) -> Memory:
+    """The memory of a session, empty."""
+    return Memory(base / "config", base / "state", base / "notes")
+
+
 def header(root: Path, **changes: Any) -> Header:
     values: dict[str, Any] = dict(
         id="session_1", seq=1, version=FORMAT_VERSION, session_id="s1", cwd=str(root), model="scripted/model",
@@ -231,7 +237,7 @@ def build(
             session,
             lambda: Checkpoints(root, base / "cp", "s1", processes.run, timeout_s=90.0),
             bus.emit,
-            context.memory,
+            context.memory or memory_in(base),
         ),
         tool_base=context,
         settings=Settings(bounds, compact_at, "test", str(path), resumed=False, finish_plan=finish_plan),

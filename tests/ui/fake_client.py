@@ -17,6 +17,7 @@ from agent_cli.protocol.client import (
     ContextPart,
     ContextPicture,
     RewindPoint,
+    ServerStatus,
     Snapshot,
     WaitingInput,
 )
@@ -44,7 +45,6 @@ from agent_cli.ui.services import (
     PluginLine,
     RuleLine,
     SearchHit,
-    ServerLine,
     SessionLine,
     SkillLine,
     ToolLine,
@@ -255,7 +255,7 @@ class FakeHost:
         self.plugin_lines: tuple[PluginLine, ...] = ()
         self.awaited: list[str] = []
         self.turned_hooks: list[tuple[str, bool]] = []
-        self.known_servers: tuple[ServerLine, ...] = ()
+        self.known_servers: tuple[ServerStatus, ...] = ()
         self.server_notes: tuple[str, ...] = ()
         self.server_changes: list[tuple[str, str]] = []
 
@@ -353,7 +353,7 @@ class FakeHost:
     def notify_turn_ended(self, text: str) -> None:
         self.awaited.append(text)
 
-    def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
+    def servers(self) -> tuple[tuple[ServerStatus, ...], tuple[str, ...]]:
         return self.known_servers, self.server_notes
 
     async def change_server(self, name: str, change: str) -> str:

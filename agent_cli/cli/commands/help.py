@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from agent_cli.bootstrap.options import COMMANDS, TABLES, UsageError
+from agent_cli.config.schema import Ui
 
 _HERE = Path(__file__).resolve().parents[2]
 _FOLDERS = (_HERE / "docs", _HERE.parent / "docs")
@@ -129,7 +130,6 @@ def _is_about(path: Path, words: str) -> bool:
 
 def _show(text: str, page: str) -> None:
     """Print a page: as Markdown if the output is not a terminal; else rendered, and paged if it is long."""
-    from agent_cli.config.schema import Ui
     from agent_cli.ui.text.theme import choose, is_plain
 
     if is_plain(Ui(), sys.stdin, sys.stdout):

@@ -1,6 +1,7 @@
 """A bug report: a file in the state folder, for the user to read and to pass on, or not. Nothing is sent, no
 network is used, and known secrets are masked throughout."""
 
+import asyncio
 import io
 import os
 import platform
@@ -18,8 +19,8 @@ from agent_cli.bootstrap.setup import Setup
 from agent_cli.fs.files import create_file, make_private, read_regular
 from agent_cli.fs.which import program
 from agent_cli.protocol.client import Snapshot
-from agent_cli.protocol.messages import UserMessage
-from agent_cli.protocol.records import AnyRecord, Header, ModelCalled, SettingsSet, TurnEnded, encode
+from agent_cli.protocol.messages import is_prompt
+from agent_cli.protocol.records import AnyRecord, Header, ModelCalled, SettingsSet, TurnEnded, encode, header_of
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner
 from agent_cli.store.export.formats import exported, masked
@@ -71,10 +72,9 @@ def saved(path: Path) -> ReportedSession:
         StoreError: it cannot be read.
     """
     loaded = read_session(path)
-    header = loaded.records[0]
-    assert isinstance(header, Header)
+    header = header_of(loaded.records)
     settings = [each for each in loaded.records if isinstance(each, Header | SettingsSet)][-1]
-    prompts = sum(isinstance(each, UserMessage) and each.origin == "human" for each in loaded.records)
+    prompts = sum(is_prompt(each) for each in loaded.records)
     facts = {
         "model": f"{settings.model} {settings.effort}".strip(),
         "mode": settings.mode,
@@ -94,8 +94,6 @@ async def write_report(
         OSError: it cannot be written.
         StoreError: the session cannot be read.
     """
-    import asyncio
-
     versions = {name: await _version(setup, processes, name) for name in _PROGRAMS}
     return await asyncio.to_thread(_written, setup, redactor, session, {**facts, **versions})
 

@@ -7,14 +7,7 @@ import asyncio
 import sys
 
 from agent_cli.bootstrap.setup import Setup
-from agent_cli.config.api_keys import (
-    KEY_FILE,
-    KeyringError,
-    keyring_works,
-    save_in_keyring,
-    save_key,
-    use_unsaved_key,
-)
+from agent_cli.config import api_keys
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Provider
 from agent_cli.model.types.provider_table import PROVIDERS
@@ -110,8 +103,8 @@ def _variable(setup: Setup, provider: str) -> str:
 
 def _picked_place(setup: Setup, *, may_be_other: bool) -> str:
     places = [
-        *([("keyring", "the system's keyring")] if keyring_works() else []),
-        ("file", clean(str(setup.config_dir / KEY_FILE))),
+        *([("keyring", "the system's keyring")] if api_keys.keyring_works() else []),
+        ("file", clean(str(setup.config_dir / api_keys.KEY_FILE))),
         ("session", "nowhere: use it until the program ends"),
         *([(_OTHER, "it is a key of another provider")] if may_be_other else []),
     ]
@@ -121,18 +114,18 @@ def _picked_place(setup: Setup, *, may_be_other: bool) -> str:
 
 def _saved(setup: Setup, place: str, variable: str, key: str) -> bool:
     """Save a key; on failure print the reason and return False."""
-    path = setup.config_dir / KEY_FILE
+    path = setup.config_dir / api_keys.KEY_FILE
     try:
         match place:
             case "keyring":
-                save_in_keyring(path, variable, key)
+                api_keys.save_in_keyring(path, variable, key)
                 print(f"Saved in the keyring; {path} says so.")
             case "file":
-                save_key(path, variable, key)
+                api_keys.save_key(path, variable, key)
                 print(f"Saved in {path}.")
             case _:
-                use_unsaved_key(variable, key)
-    except (ConfigError, KeyringError) as error:
+                api_keys.use_unsaved_key(variable, key)
+    except (ConfigError, api_keys.KeyringError) as error:
         print(f"agent: not saved: {error}", file=sys.stderr)
         return False
     return True

@@ -25,23 +25,13 @@ from agent_cli.redaction.redactor import Redactor
 from agent_cli.tools.kit.base import describe
 from agent_cli.tools.plugins import Extension
 from agent_cli.tools.registry import Registry
-from agent_cli.ui.services import (
-    ConfigLine,
-    HookLine,
-    ModelLine,
-    PluginLine,
-    ServerLine,
-    ToolLine,
-    TracedSpan,
-    TracedTurn,
-)
+from agent_cli.ui import services
 from agent_cli.ui.text.lines import count, dollars
 
 if TYPE_CHECKING:
     from agent_cli.bootstrap.plugins import LoadedPlugins
     from agent_cli.hooks.definition import Hook
     from agent_cli.hooks.engine import HookEngine
-    from agent_cli.mcp.servers import Servers
     from agent_cli.telemetry.span import Span
 
 SERVERS_S = 0.5
@@ -54,7 +44,7 @@ _UNSET = "built-in default"
 _WAITS = frozenset({"approval", "question", "retry"})
 
 
-def traced_turns(path: Path) -> tuple[TracedTurn, ...]:
+def traced_turns(path: Path) -> tuple[services.TracedTurn, ...]:
     """Return the timing of each turn of a session file, including its sub-agents.
 
     Raises:
@@ -67,7 +57,7 @@ def traced_turns(path: Path) -> tuple[TracedTurn, ...]:
     return turns_of(spans_of(session), Timing(session.records).prompted)
 
 
-def turns_of(spans: "Sequence[Span]", prompted: Collection[int] | None = None) -> tuple[TracedTurn, ...]:
+def turns_of(spans: "Sequence[Span]", prompted: Collection[int] | None = None) -> tuple[services.TracedTurn, ...]:
     """Return the timing of each turn, oldest first.
 
     Args:
@@ -75,7 +65,7 @@ def turns_of(spans: "Sequence[Span]", prompted: Collection[int] | None = None) -
         killed, form a turn that has not ended.
         prompted: indices of the turns that a prompt began; None if unknown, which counts all.
     """
-    turns: list[TracedTurn] = []
+    turns: list[services.TracedTurn] = []
     number = 0
     by_id = {span.span_id: span for span in reversed(spans)}  # a damaged file may repeat an id: avoid cycles
     for at, (root, below, ended) in enumerate(_roots([*reversed(by_id.values())])):
@@ -85,10 +75,10 @@ def turns_of(spans: "Sequence[Span]", prompted: Collection[int] | None = None) -
     return tuple(turns)
 
 
-def _turn(root: "Span", below: "dict[str, list[Span]]", number: int, *, ended: bool) -> TracedTurn:
+def _turn(root: "Span", below: "dict[str, list[Span]]", number: int, *, ended: bool) -> services.TracedTurn:
     from agent_cli.telemetry.shares import time_shares
 
-    return TracedTurn(
+    return services.TracedTurn(
         number=number,
         began=time.strftime("%H:%M:%S", time.localtime(root.start)),
         duration_s=root.duration_s,
@@ -143,7 +133,7 @@ def _inside(root: "Span", below: "dict[str, list[Span]]") -> "Iterator[Span]":
         waiting += below.get(span.span_id, ())
 
 
-def _traced(root: "Span", below: "dict[str, list[Span]]") -> Iterator[TracedSpan]:
+def _traced(root: "Span", below: "dict[str, list[Span]]") -> Iterator[services.TracedSpan]:
     """Yield the spans of a turn in order of their start, each after its parent."""
     from agent_cli.telemetry.conventions import FIRST_CHUNK_S
 
@@ -154,7 +144,7 @@ def _traced(root: "Span", below: "dict[str, list[Span]]") -> Iterator[TracedSpan
     while waiting:
         span, depth = waiting.pop()
         first = span.attributes.get(FIRST_CHUNK_S)
-        yield TracedSpan(
+        yield services.TracedSpan(
             kind=span.kind, name=span.name, start_s=span.start - root.start, end_s=span.end - root.start,
             depth=depth, error=span.error, first_s=float(first) if isinstance(first, int | float) else None,
             waited_s=sum(each.duration_s for each in below.get(span.span_id, ()) if each.kind in _WAITS),
@@ -179,7 +169,7 @@ async def offered_models(setup: Setup, env: Mapping[str, str], query: str) -> li
     return [name for name in names if all(word in name.lower() for word in words)][:_MOST_ASKED]
 
 
-async def usual_models(setup: Setup, current: str) -> tuple[ModelLine, ...]:
+async def usual_models(setup: Setup, current: str) -> tuple[services.ModelLine, ...]:
     """Return a short list to choose from: the current model, those of servers, those of the configuration, then
     the newest of each usual family, starting with providers that have a key."""
     keys = _keys(setup)
@@ -191,12 +181,12 @@ async def usual_models(setup: Setup, current: str) -> tuple[ModelLine, ...]:
     return (*first, *sorted(usual, key=lambda line: not line.has_key))
 
 
-def _line(setup: Setup, info: ModelInfo, keys: frozenset[str]) -> ModelLine:
+def _line(setup: Setup, info: ModelInfo, keys: frozenset[str]) -> services.ModelLine:
     usable = _is_usable(setup, info.name, keys)
-    return ModelLine(info.name, info.context_window, info.prices.input, info.prices.output, usable)
+    return services.ModelLine(info.name, info.context_window, info.prices.input, info.prices.output, usable)
 
 
-def models(setup: Setup, query: str, current: str) -> tuple[ModelLine, ...]:
+def models(setup: Setup, query: str, current: str) -> tuple[services.ModelLine, ...]:
     """Return the known models with all words of `query` in their names: first `current`, then those configured or
     learned about, then those of providers with a key. The short name of a family stands for its newest model."""
     if family := newest(query):
@@ -246,7 +236,7 @@ def _is_usable(setup: Setup, name: str, keys: frozenset[str]) -> bool:
     return spec is not None and (spec.local or not spec.key_vars or not keys.isdisjoint(spec.key_vars))
 
 
-def tools(registry: Registry) -> tuple[ToolLine, ...]:
+def tools(registry: Registry) -> tuple[services.ToolLine, ...]:
     """Return the tools offered to the model."""
     found = []
     for name in registry.names:
@@ -255,7 +245,7 @@ def tools(registry: Registry) -> tuple[ToolLine, ...]:
         said = describe(tool)
         first = _SENTENCE.match(said)
         summary = " ".join((first.group(1) if first else said).split()).rstrip(":")
-        found.append(ToolLine(name, summary, _source(tool)))
+        found.append(services.ToolLine(name, summary, _source(tool)))
     return tuple(found)
 
 
@@ -265,14 +255,14 @@ def _source(tool: object) -> str:
     return "this project, .agent/tools" if tool.source == "project" else f"the plugin {tool.source}"
 
 
-def config(setup: Setup, redactor: Redactor) -> tuple[ConfigLine, ...]:
+def config(setup: Setup, redactor: Redactor) -> tuple[services.ConfigLine, ...]:
     """Return every key with its value and source; values that are or may be secrets are masked."""
     defaults = dict(flatten(msgspec.to_builtins(Config())))
     found = []
     for key, value in flatten(msgspec.to_builtins(setup.config)):
         place = setup.loaded.place(key)
         is_default = place == _UNSET or (key in defaults and defaults[key] == value)
-        found.append(ConfigLine(key, shown_value(key, value, redactor), place, is_default))
+        found.append(services.ConfigLine(key, shown_value(key, value, redactor), place, is_default))
     return tuple(found)
 
 
@@ -296,12 +286,12 @@ def shown_value(key: str, value: Any, redactor: Redactor) -> str:
     return redactor.mask(msgspec.json.encode(value).decode(), assignments=True)
 
 
-def plugin_lines(plugins: "LoadedPlugins") -> tuple[PluginLine, ...]:
+def plugin_lines(plugins: "LoadedPlugins") -> tuple[services.PluginLine, ...]:
     """Return the installed plug-ins."""
     from agent_cli.extensions.plugins.effects import part_lines
 
     return tuple(
-        PluginLine(
+        services.PluginLine(
             each.name,
             each.installed.version,
             each.state,
@@ -313,7 +303,7 @@ def plugin_lines(plugins: "LoadedPlugins") -> tuple[PluginLine, ...]:
     )
 
 
-def hook_lines(hooks: "HookEngine") -> tuple[HookLine, ...]:
+def hook_lines(hooks: "HookEngine") -> tuple[services.HookLine, ...]:
     """Return a line for each hook."""
     found = []
     for hook in hooks.hooks:
@@ -323,7 +313,7 @@ def hook_lines(hooks: "HookEngine") -> tuple[HookLine, ...]:
             last.failure or f"{last.decision or 'no decision'}, {last.duration_s * 1000:.0f} ms" if last else ""
         )
         is_off = hook.label in hooks.is_off
-        line = HookLine(
+        line = services.HookLine(
             hook.label, hook.event, hook.matcher, hook.line, hook.source, is_off, ended, len(runs), _about(hook)
         )
         found.append(line)
@@ -338,22 +328,3 @@ def _about(hook: "Hook") -> str:
         hook.status,
     )
     return ", ".join(filter(None, facts))
-
-
-def server_lines(servers: "Servers") -> tuple[ServerLine, ...]:
-    """Return a line for each server."""
-    return tuple(
-        ServerLine(
-            name=each.name,
-            state=each.state,
-            address=each.address,
-            source=each.source,
-            tools=each.tools,
-            tokens=each.tokens,
-            error=each.error,
-            server=f"{each.server}, protocol {each.protocol}" if each.protocol else "",
-            prompts=each.prompts,
-            log=each.log,
-        )
-        for each in servers.status()
-    )

@@ -13,28 +13,14 @@ from agent_cli.bootstrap.setup import Setup
 from agent_cli.engine.context.prompt_parts import init_prompt
 from agent_cli.fs.files import create_file
 from agent_cli.protocol.agent_types import AgentType
-from agent_cli.protocol.client import AgentTranscript
+from agent_cli.protocol.client import AgentTranscript, ServerStatus
 from agent_cli.protocol.messages import Image
 from agent_cli.store.catalog import MOST_LISTED, totals
 from agent_cli.store.session_file import StoreError, read_session
-from agent_cli.ui.services import (
-    CommandEnd,
-    ConfigLine,
-    HookLine,
-    MemoryLine,
-    ModelLine,
-    OwnCommand,
-    OwnPrompt,
-    PluginLine,
-    RuleLine,
-    SearchHit,
-    ServerLine,
-    SessionLine,
-    SkillLine,
-    ToolLine,
-    TracedTurn,
-)
+from agent_cli.tools.kit.base import ToolError
+from agent_cli.ui import services
 from agent_cli.ui.text.lines import ago
+from agent_cli.workspace.git.repository import current_branch
 
 if TYPE_CHECKING:
     from .review.repl_review import ReplReviews
@@ -50,17 +36,19 @@ class SessionHost:
         self._notes: MemoryNotes | None = None
         self._reviews: ReplReviews | None = None
 
-    def sessions(self) -> tuple[SessionLine, ...]:
+    def sessions(self) -> tuple[services.SessionLine, ...]:
         lines = []
         for info in self._setup.sessions.list(self._setup.root, limit=MOST_LISTED):
             turns, used = totals(Path(info.path))
-            lines.append(SessionLine(info.id, info.title, ago(info.updated), info.cwd, turns, used.cost_usd))
+            lines.append(
+                services.SessionLine(info.id, info.title, ago(info.updated), info.cwd, turns, used.cost_usd)
+            )
         return tuple(lines)
 
-    async def search(self, query: str) -> tuple[SearchHit, ...]:
+    async def search(self, query: str) -> tuple[services.SearchHit, ...]:
         hits = await asyncio.to_thread(self._setup.sessions.search, query)
         return tuple(
-            SearchHit(
+            services.SearchHit(
                 hit.session.id,
                 hit.session.title,
                 ago(hit.time),
@@ -70,7 +58,7 @@ class SessionHost:
             for hit in hits
         )
 
-    async def traced(self) -> tuple[TracedTurn, ...] | str:
+    async def traced(self) -> tuple[services.TracedTurn, ...] | str:
         now = self._opened.agent.snapshot()
         if not now.session_path:
             return "This session is not saved, so there is no record of its time."
@@ -107,9 +95,9 @@ class SessionHost:
             return f"Not exported: {target}: {error.strerror}."
         return f"Exported to {target}, with known secrets masked."
 
-    def memory(self) -> tuple[MemoryLine, ...]:
+    def memory(self) -> tuple[services.MemoryLine, ...]:
         return tuple(
-            MemoryLine(block.label, block.text, block.limit, block.read_only, block.path)
+            services.MemoryLine(block.label, block.text, block.limit, block.read_only, block.path)
             for block in self._opened.memory.blocks()
         )
 
@@ -128,34 +116,32 @@ class SessionHost:
     def init_prompt(self, focus: str) -> str:
         return init_prompt(focus)
 
-    def permissions(self) -> tuple[RuleLine, ...]:
+    def permissions(self) -> tuple[services.RuleLine, ...]:
         saved = set(map(id, self._opened.permissions.grants()))
         return tuple(
-            RuleLine(rule.effect, rule.text, rule.place, id(rule) in saved)
+            services.RuleLine(rule.effect, rule.text, rule.place, id(rule) in saved)
             for rule in self._opened.permissions.rules()
         )
 
-    def models(self, query: str) -> tuple[ModelLine, ...]:
+    def models(self, query: str) -> tuple[services.ModelLine, ...]:
         from .listings import models
 
         return models(self._setup, query, self._opened.agent.snapshot().model)
 
-    async def usual_models(self) -> tuple[ModelLine, ...]:
+    async def usual_models(self) -> tuple[services.ModelLine, ...]:
         from .listings import usual_models
 
         return await usual_models(self._setup, self._opened.agent.snapshot().model)
 
-    def tools(self) -> tuple[ToolLine, ...]:
+    def tools(self) -> tuple[services.ToolLine, ...]:
         from .listings import tools
 
         return tools(self._opened.tools)
 
-    def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
+    def servers(self) -> tuple[tuple[ServerStatus, ...], tuple[str, ...]]:
         if self._opened.servers is None:
             return (), ()
-        from .listings import server_lines
-
-        return server_lines(self._opened.servers), self._opened.servers.notes
+        return self._opened.servers.status(), self._opened.servers.notes
 
     async def change_server(self, name: str, change: Literal["restart", "on", "off"]) -> str:
         assert self._opened.servers is not None
@@ -165,7 +151,7 @@ class SessionHost:
         problem = await self._opened.servers.restart(name)
         return problem or f"{name} was restarted and is ready."
 
-    def hooks(self) -> tuple[tuple[HookLine, ...], tuple[str, ...]]:
+    def hooks(self) -> tuple[tuple[services.HookLine, ...], tuple[str, ...]]:
         if self._opened.hooks is None:
             return (), ()
         from .listings import hook_lines
@@ -177,7 +163,6 @@ class SessionHost:
 
     async def agent_diff(self, agent: str) -> str:
         from agent_cli.engine.subagents.isolation import diff_of
-        from agent_cli.tools.kit.base import ToolError
 
         if self._opened.agents is None:
             return ""
@@ -191,7 +176,7 @@ class SessionHost:
 
         return agent_transcript(Path(path), self._opened.tools, self._opened.redactor)
 
-    def plugins(self) -> tuple[PluginLine, ...]:
+    def plugins(self) -> tuple[services.PluginLine, ...]:
         from agent_cli.bootstrap.plugins import installed_plugins
 
         from .listings import plugin_lines
@@ -206,14 +191,12 @@ class SessionHost:
     def notify_turn_ended(self, text: str) -> None:
         self._opened.agent.notify_turn_ended(text)
 
-    def config(self) -> tuple[ConfigLine, ...]:
+    def config(self) -> tuple[services.ConfigLine, ...]:
         from .listings import config
 
         return config(self._setup, self._opened.redactor)
 
     def branch(self) -> str:
-        from agent_cli.workspace.git.repository import current_branch
-
         return current_branch(self._setup.root)
 
     async def doctor(self, width: int) -> AsyncGenerator[str, None]:
@@ -233,7 +216,7 @@ class SessionHost:
         self._reviews = self._reviews or ReplReviews(self._setup, self._opened)
         return self._reviews.lines(argument)
 
-    def own_commands(self) -> tuple[OwnCommand, ...]:
+    def own_commands(self) -> tuple[services.OwnCommand, ...]:
         from .extensions.custom_commands import own_commands, server_commands
 
         documents = self._opened.documents
@@ -244,7 +227,7 @@ class SessionHost:
 
         return (*own, *skill_commands(self._setup, {each.name for each in own if not each.problem}))
 
-    def own_prompt(self, name: str, argument: str) -> OwnPrompt | None:
+    def own_prompt(self, name: str, argument: str) -> services.OwnPrompt | None:
         from .extensions.custom_commands import own_prompt
 
         found = own_prompt(self._setup, name, argument)
@@ -254,7 +237,7 @@ class SessionHost:
 
         return skill_prompt(self._setup, name, argument, self._opened.agent.snapshot().session_id)
 
-    def skills(self) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
+    def skills(self) -> tuple[tuple[services.SkillLine, ...], tuple[str, ...]]:
         if not self._has_skills():
             return (), ()
         from .extensions.skill_calls import skill_lines
@@ -264,13 +247,13 @@ class SessionHost:
     def _has_skills(self) -> bool:
         return bool(self._setup.skill_places())
 
-    async def server_prompt(self, name: str, words: Sequence[str]) -> OwnPrompt | None:
+    async def server_prompt(self, name: str, words: Sequence[str]) -> services.OwnPrompt | None:
         from .extensions.custom_commands import server_prompt
 
         documents = self._opened.documents
         return await server_prompt(self._setup, documents, name, words) if documents else None
 
-    def agree(self, prompt: OwnPrompt) -> None:
+    def agree(self, prompt: services.OwnPrompt) -> None:
         from .extensions.custom_commands import agree
 
         agree(self._setup, prompt)
@@ -311,7 +294,7 @@ class SessionHost:
 
     async def run_command(
         self, command: str, emit: Callable[[str], None], background: asyncio.Event | None = None
-    ) -> CommandEnd:
+    ) -> services.CommandEnd:
         from .typed.own_command import run_own_command
 
         return await run_own_command(command, self._opened, emit, background)

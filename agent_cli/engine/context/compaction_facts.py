@@ -4,7 +4,7 @@ facts copied from the records next to every summary, because a summary written b
 from collections.abc import Collection, Sequence
 
 from agent_cli.protocol.client import JobState
-from agent_cli.protocol.messages import AssistantMessage, Message, PlanItem, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, Message, PlanItem, ToolResult, UserMessage, is_prompt
 
 from .recall_results import recallable
 from .token_meter import message_tokens, text_tokens
@@ -60,7 +60,7 @@ def word_for_word(
 ) -> tuple[str, ...]:
     """Return ids of the messages before the cut that stay verbatim: pinned ones, the user's messages of the last
     turn, and as many of the user's newest earlier messages as fit."""
-    humans = [m for m in visible if isinstance(m, UserMessage) and m.origin == "human"]
+    humans = [m for m in visible if is_prompt(m)]
     last_turn = humans[-1].turn_id if humans else ""
     kept = {m.id for m in visible if m.id in pinned}
     for message in reversed(humans[-_MAX_PROMPTS:]):

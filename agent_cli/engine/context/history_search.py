@@ -165,11 +165,9 @@ class EarlierSessions(Protocol):
     def search(self, query: str) -> tuple[list[SearchHit], str]:
         """Return the matches for a query, best first, and the source of untrusted text in them. May be slow;
         called in a thread."""
-        ...
 
     def text(self, identifier: str) -> str | None:
         """Return the text of a message by the id from `search`."""
-        ...
 
 
 class SessionHistory:

@@ -22,6 +22,7 @@ from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 from agent_cli.tools.search.list_dir import ListDir, ListParams
+from agent_cli.workspace.files.reader import FileError, chunks, open_regular
 from agent_cli.workspace.paths import PathError
 
 IMAGE_TOKENS = 1_500
@@ -285,7 +286,6 @@ def _readings(mention: _Mention) -> Iterator[_Mention]:
 
 def _is_picture(real: str) -> bool:
     from agent_cli.tools.files.images import picture_kind
-    from agent_cli.workspace.files.reader import FileError, chunks, open_regular
 
     try:
         fd, _ = open_regular(real, real)

@@ -21,15 +21,7 @@ from agent_cli.model.types.base import (
     Retrying,
     TextPiece,
 )
-from agent_cli.protocol.events import (
-    AnswerCompleted,
-    FellBack,
-    ReasoningDelta,
-    RetryScheduled,
-    StepStarted,
-    StreamSilent,
-    TextDelta,
-)
+from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import AssistantMessage
 from agent_cli.protocol.records import ModelCalled
 from agent_cli.protocol.usage import CallKind
@@ -93,7 +85,7 @@ class ModelCaller:
             book = partial(self._book, scope)
             attempt = ModelCall(self._session, small or self._models.model, kind, scope.turn_id, book)
             info = attempt.model.info
-            scope.emit(StepStarted(step=step, model=attempt.name, kind=kind))
+            scope.emit(ev.StepStarted(step=step, model=attempt.name, kind=kind))
             admit = partial(self._admit, attempt, request)
             admitted = admit()
             if self._spending.unbounded(info):
@@ -201,7 +193,7 @@ class ModelCaller:
         if model is None:
             return False
         scope.emit(
-            FellBack(model=model.info.name, error=explain(error, attempt.name), discarded_chars=attempt.shown)
+            ev.FellBack(model=model.info.name, error=explain(error, attempt.name), discarded_chars=attempt.shown)
         )
         return True
 
@@ -221,10 +213,10 @@ class ModelCaller:
                 silent_s = now - attempt.heard
                 if silent_s >= tell_at:
                     tell_at *= 2
-                    scope.emit(StreamSilent(silent_s=round(silent_s, 1)))
+                    scope.emit(ev.StreamSilent(silent_s=round(silent_s, 1)))
                 elif silent_s < SILENT_S < tell_at:
                     tell_at = SILENT_S
-                    scope.emit(StreamSilent(silent_s=0.0))
+                    scope.emit(ev.StreamSilent(silent_s=0.0))
                 await asyncio.sleep(min(_SAVE_EVERY_S, max(0.05, tell_at - silent_s)))
 
         watcher = asyncio.create_task(watch())
@@ -237,7 +229,7 @@ class ModelCaller:
         answer, message = attempt.save()
         if message is not None:
             scope.emit(
-                AnswerCompleted(
+                ev.AnswerCompleted(
                     message_id=message.id,
                     text=message.text,
                     finish=message.finish,
@@ -256,14 +248,14 @@ class ModelCaller:
         match event:
             case TextPiece(text=text):
                 attempt.shown += len(text)
-                scope.emit(TextDelta(text=text))
+                scope.emit(ev.TextDelta(text=text))
             case ReasoningPiece(text=text):
-                scope.emit(ReasoningDelta(text=text))
+                scope.emit(ev.ReasoningDelta(text=text))
             case Adjusted(text=text):
                 scope.notice(text, "info")
             case Retrying():
                 scope.emit(
-                    RetryScheduled(
+                    ev.RetryScheduled(
                         attempt=event.attempt,
                         delay_s=event.delay_s,
                         error=event.error,
@@ -272,5 +264,3 @@ class ModelCaller:
                     )
                 )
                 attempt.shown = 0
-            case _:
-                pass

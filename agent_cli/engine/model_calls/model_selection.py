@@ -22,7 +22,8 @@ class Models:
         another session, which closes it."""
         self._shared = model if is_shared else None
         self.effort = effort
-        self._chosen = model
+        self.chosen = model
+        """The model that each prompt starts with."""
         self._fallback: Model | None = None
         self._open = open_model
         self._unopened = fallbacks
@@ -35,12 +36,7 @@ class Models:
     @property
     def model(self) -> Model:
         """The model for the next call."""
-        return self._fallback or self._chosen
-
-    @property
-    def chosen(self) -> Model:
-        """The model that each prompt starts with."""
-        return self._chosen
+        return self._fallback or self.chosen
 
     @property
     def may_fall_back(self) -> bool:
@@ -63,7 +59,7 @@ class Models:
         while self.may_fall_back:
             spare = self._spare[self._tried]
             self._tried += 1
-            if spare.info.name != self._chosen.info.name:
+            if spare.info.name != self.chosen.info.name:
                 self._fallback = spare
                 return spare
         return None
@@ -75,7 +71,7 @@ class Models:
             Exception: it cannot be used; it is not tried again.
         """
         name, self._small_name = self._small_name, ""
-        if name and name != self._chosen.info.name:
+        if name and name != self.chosen.info.name:
             self._small = await self._open(name)
         return self._small
 
@@ -98,8 +94,8 @@ class Models:
                 await fresh.aclose()
                 raise
         self.back_to_first()
-        self._retired.append(self._chosen)  # a running call may still use it
-        self._chosen = fresh
+        self._retired.append(self.chosen)  # a running call may still use it
+        self.chosen = fresh
 
     async def close_retired(self) -> None:
         """Close replaced models. Called when nothing is running."""
@@ -110,7 +106,7 @@ class Models:
         """Close all connections."""
         self.back_to_first()
         await self.close_retired()
-        for model in (self._chosen, *self._spare, *((self._small,) if self._small else ())):
+        for model in (self.chosen, *self._spare, *((self._small,) if self._small else ())):
             await self._close(model)
 
     async def _close(self, model: Model) -> None:

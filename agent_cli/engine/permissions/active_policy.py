@@ -41,6 +41,7 @@ from agent_cli.workspace.agentignore import AgentIgnore
 from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.paths import Workspace, real_path
 
+from .denied_paths import closed_outside, further_names
 from .egress import EgressProxy, allow_hosts
 from .sandbox_profile import SandboxProfiles
 
@@ -246,8 +247,6 @@ class Permissions:
 
     def _hard_links(self, policy: Policy, path: str) -> tuple[str, ...]:
         """Return the closed files that are hard links to the file at a path."""
-        from .denied_paths import closed_outside, further_names
-
         return further_names(path, policy.home, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
 
     def authorize_reach(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:

@@ -280,8 +280,6 @@ class Child:
                 self._end("stopped", event.text or "it was interrupted")
             case ev.TurnFailed():
                 self._end("failed", event.error.message)
-            case _:
-                pass
         self.line = line
         self._tell(self, ev.AgentEvent(agent_id=self.plan.id, agent_name=self.plan.name, event=event))
         if (self.steps, self.line) != before:

@@ -2,7 +2,6 @@
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.messages import UserMessage, new_id
@@ -13,10 +12,8 @@ from agent_cli.workspace.worktrees.merge import MergeResult, changed_files, merg
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree
 
+from ..services import SessionServices
 from .child import Child
-
-if TYPE_CHECKING:
-    from ..services import SessionServices
 
 _MOST_NAMED = 20
 
@@ -29,7 +26,7 @@ def worktree_of(cwd: str) -> Worktree | None:
     return None
 
 
-async def settle(child: Child, parent: "SessionServices") -> tuple[str, ...]:
+async def settle(child: Child, parent: SessionServices) -> tuple[str, ...]:
     """Return the files that a sub-agent changed in its worktree. A worktree without changes is removed."""
     worktree, run = child.worktree, parent.tools.processes.run
     if worktree is None:
@@ -58,7 +55,7 @@ async def diff_of(child: Child, run: RunProgram) -> str:
         raise ToolError(f"The worktree of {child.plan.name} cannot be read: {error}.") from error
 
 
-async def merge_child(child: Child, parent: "SessionServices", turn: TurnScope) -> str:
+async def merge_child(child: Child, parent: SessionServices, turn: TurnScope) -> str:
     """Merge the changes in a sub-agent's worktree into the workspace as file changes that undo can revert, and
     return what was done. If a file conflicts, nothing is changed.
 
@@ -96,7 +93,7 @@ async def merge_child(child: Child, parent: "SessionServices", turn: TurnScope) 
     return said
 
 
-async def _removed(child: Child, worktree: Worktree, parent: "SessionServices") -> None:
+async def _removed(child: Child, worktree: Worktree, parent: SessionServices) -> None:
     try:
         await remove(worktree, parent.tools.processes.run, discard=True)
         child.worktree = None

@@ -7,8 +7,8 @@ from agent_cli.protocol.messages import Record, ToolResult, UserMessage
 from agent_cli.protocol.operations import AttachedText
 from agent_cli.tools.kit.base import ToolOutcome
 
-from ..context.brought_texts import attach_text
 from ..context.mentions import Attachments
+from ..context.sent_along import attach_text
 from .child import Child, ChildResult
 
 _MOST_FILES = 40

@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -17,13 +17,11 @@ from agent_cli.session.turn_scope import TurnScope
 from agent_cli.store.child_sessions import child_sessions
 from agent_cli.tools.kit.base import ToolError
 
+from ..context.mentions import Attachments
+from ..services import SessionServices
 from .built_in import BUILT_IN, GENERAL
 from .child import BuildChild, Child, ChildPlan, ChildResult
-from .results import read_at
-
-if TYPE_CHECKING:
-    from ..context.mentions import Attachments
-    from ..services import SessionServices
+from .results import read_at, report
 
 _STOP_S = 3.0
 
@@ -62,7 +60,8 @@ class Subagents:
         """Names of the sub-agents started for this prompt."""
         self._children: dict[str, Child] = {}
         self._tasks: dict[str, asyncio.Task[ChildResult]] = {}
-        self._scope = TurnScope(lambda event: None)
+        self.scope = TurnScope(lambda event: None)
+        """The current or most recent turn of the session."""
         self.services: SessionServices | None = None
 
     @property
@@ -70,18 +69,13 @@ class Subagents:
         """Nesting depth of this session; 0 for the one that the user talks to."""
         return 0 if self._above is None else self._above.depth + 1
 
-    @property
-    def scope(self) -> TurnScope:
-        """The current or most recent turn of the session."""
-        return self._scope
-
-    def begin(self, services: "SessionServices") -> None:
+    def begin(self, services: SessionServices) -> None:
         """Attach the session of these sub-agents, and restore sub-agents of its earlier runs."""
         self.services = services
         if services.settings.resumed and services.settings.session_path:
             self._adopt(services, Path(services.settings.session_path))
 
-    def _adopt(self, services: "SessionServices", path: Path) -> None:
+    def _adopt(self, services: SessionServices, path: Path) -> None:
         read = read_at(services.session.records)
         for saved in child_sessions(path):
             kind = self.types.get(saved.type) or AgentType(name=saved.type, description="")
@@ -108,13 +102,13 @@ class Subagents:
 
     def begin_turn(self, scope: TurnScope) -> None:
         """Begin a turn. A prompt of the user resets the allowance."""
-        self._scope = scope
+        self.scope = scope
         if self._above is None:
             self._started.clear()
 
     def end_turn(self) -> None:
         """End the turn; background sub-agents continue."""
-        self._scope = TurnScope(self._scope.emit)
+        self.scope = TurnScope(self.scope.emit)
 
     def lines(self) -> tuple[AgentLine, ...]:
         """Return a line for each sub-agent, oldest first."""
@@ -250,14 +244,12 @@ class Subagents:
         await child.steer(text)
         return False
 
-    def reports(self) -> dict[str, "Attachments"]:
+    def reports(self) -> dict[str, Attachments]:
         """Return the results of background sub-agents that have ended since the last call, by name."""
         over = [each for each in self._children.values() if each.is_over and not each.is_reported]
         found = [each for each in over if each.plan.background and each.result is not None]
         if not found:
             return {}
-        from .results import report
-
         for each in found:
             each.is_reported = True
         return {each.plan.name: report(each) for each in found}
@@ -294,7 +286,7 @@ class Subagents:
                 from .isolation import merge_child
 
                 assert self.services is not None
-                return await merge_child(child, self.services, self._scope)
+                return await merge_child(child, self.services, self.scope)
             case other:
                 assert_never(other)
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from agent_cli.protocol.client import RewindPoint
-from agent_cli.protocol.messages import MemoryChange, ToolResult, UserMessage
+from agent_cli.protocol.messages import MemoryChange, ToolResult, UserMessage, is_prompt
 from agent_cli.protocol.records import AnyRecord, CallStarted, CheckpointTaken, TurnsRedone, TurnsUndone
 from agent_cli.session.undo_state import AROUND, RESOLVED, NothingToRestore, Undoing, taken_back
 from agent_cli.workspace.checkpoints.types import Move
@@ -79,7 +79,7 @@ def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
 def list_rewind_points(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> tuple[RewindPoint, ...]:
     """Return the points to rewind to: before each turn that began with one of `prompts`, oldest first."""
     pairs, written = checkpoint_pairs(records), written_files(records)
-    humans = [r for r in records if isinstance(r, UserMessage) and r.origin == "human"]
+    humans = [r for r in records if is_prompt(r)]
     numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
     first: dict[str, UserMessage] = {}
     for message in prompts:
@@ -109,7 +109,7 @@ def memory_changes(records: Iterable[AnyRecord], turn_ids: Iterable[str], *, und
 def prompt_of(records: Iterable[AnyRecord], turn_id: str) -> str:
     """Return the first human text of a turn, undone or not; empty if there is none."""
     for record in records:
-        if isinstance(record, UserMessage) and record.origin == "human" and record.turn_id == turn_id:
+        if is_prompt(record) and record.turn_id == turn_id:
             return record.text
     return ""
 
@@ -163,7 +163,7 @@ def last_moves(records: Sequence[AnyRecord]) -> list[Move]:
         NothingToRestore: the last action was none of these, or as in `undo_moves`.
     """
     at = max((at for at, each in enumerate(records) if isinstance(each, TurnsUndone | TurnsRedone)), default=-1)
-    new = [each for each in records[at + 1 :] if isinstance(each, UserMessage) and each.origin == "human"]
+    new = [each for each in records[at + 1 :] if is_prompt(each)]
     record = records[at]
     if at >= 0 and not new:
         if isinstance(record, TurnsUndone):

@@ -63,7 +63,7 @@ class TurnUndo:
         session: Session,
         snapshots: Callable[[], Snapshots],
         emit: Callable[[AnyEvent], None],
-        memory: "Memory | None" = None,
+        memory: "Memory",
     ) -> None:
         """`snapshots` is called when the first snapshot is needed. Only blocks of `memory` are restored."""
         self._session = session
@@ -371,10 +371,7 @@ class TurnUndo:
         self._left_alone = _decidable(report)
         if not memory:
             return report
-        if self._memory is None:
-            blocks = RestoreReport(conflicts=tuple(Conflict(each.path, "memory is not used") for each in memory))
-        else:
-            blocks = self._memory.put_all_back(memory)
+        blocks = self._memory.put_all_back(memory)
         conflicts = tuple(Conflict(each.path, each.reason, decidable=False) for each in blocks.conflicts)
         return msgspec.structs.replace(
             report, restored=report.restored + blocks.restored, conflicts=report.conflicts + conflicts

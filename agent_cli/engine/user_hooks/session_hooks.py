@@ -138,8 +138,6 @@ class SessionHooks:
                     self.notify("permission_prompt", f"A call waits for your answer: {calls}", scope)
                 case QuestionAsked(question=question, server=server):
                     self.notify("elicitation_dialog" if server else "agent_needs_input", question, scope)
-                case _:
-                    pass
 
         return watched
 

@@ -64,8 +64,7 @@ def denied_calls(patterns: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, .
 
 def opencode_permission(value: Any) -> Narrowing:
     """Convert OpenCode's `permission`: an action for everything, or for each tool an action or actions by
-    pattern.
-    """
+    pattern."""
     if isinstance(value, str):
         value = {"*": value}
     if value is None:

@@ -52,12 +52,8 @@ class PluginStore:
 
     def __init__(self, folder: Path) -> None:
         self._registry = folder / PLUGIN_LIST
-        self._store = folder / "store"
-
-    @property
-    def folder(self) -> Path:
+        self.folder = folder / "store"
         """The folder of their files."""
-        return self._store
 
     def installed(self) -> dict[str, Installed]:
         """Return the plug-ins by name.
@@ -79,7 +75,7 @@ class PluginStore:
 
     def root(self, name: str, installed: Installed) -> Path:
         """Return the folder of a plug-in's files."""
-        return self._store / name / installed.hash
+        return self.folder / name / installed.hash
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -88,9 +84,9 @@ class PluginStore:
         Raises:
             OSError: it cannot be created.
         """
-        make_private(self._store)
+        make_private(self.folder)
         self._sweep_new()
-        folder = self._store / f"{_NEW}{os.getpid()}-{os.urandom(6).hex()}"
+        folder = self.folder / f"{_NEW}{os.getpid()}-{os.urandom(6).hex()}"
         folder.mkdir(mode=0o700)
         try:
             yield folder
@@ -176,7 +172,7 @@ class PluginStore:
     def is_in_use(self, name: str, hash: str) -> bool:
         """Return True if a session uses an existing version."""
         try:
-            descriptor = os.open(self._store / name / hash, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = os.open(self.folder / name / hash, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return False
         try:
@@ -202,18 +198,18 @@ class PluginStore:
     def _sweep(self) -> None:
         """Remove the versions that are no longer installed and not in use."""
         kept = {self.root(name, each) for name, each in self.installed().items()}
-        for path in self._store.glob("*/*"):
-            if path.name.startswith(_GONE) and path.parent.parent == self._store:
+        for path in self.folder.glob("*/*"):
+            if path.name.startswith(_GONE) and path.parent.parent == self.folder:
                 _remove(path)
             elif path.is_dir() and path not in kept and not path.parent.name.startswith("."):
                 _remove_unused(path)
-        for folder in self._store.glob("[!.]*"):
+        for folder in self.folder.glob("[!.]*"):
             with contextlib.suppress(OSError):  # fails if the folder is not empty
                 folder.rmdir()
         self._sweep_new()
 
     def _sweep_new(self) -> None:
-        for folder in self._store.glob(f"{_NEW}*"):
+        for folder in self.folder.glob(f"{_NEW}*"):
             pid = folder.name.removeprefix(_NEW).partition("-")[0]
             if not pid.isdigit() or not is_running(int(pid)):
                 _remove(folder)

@@ -89,8 +89,7 @@ def _variables(skill: Skill, setting: SkillContext) -> dict[str, str]:
 
 def _literal_digits(skill: Skill, argument: str, body: str) -> str:
     """Escape `$1` and similar if a skill takes no arguments and got none: they belong to a script that it
-    shows.
-    """
+    shows."""
     if argument or skill.head.hint or skill.head.arguments:
         return body
     return re.sub(r"(?<!\\)\$(?=\d(?!\d))", r"\\$", body)

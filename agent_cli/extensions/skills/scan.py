@@ -222,13 +222,10 @@ class _Scan:
         known = self._before.files.get(path)
         stamp = (about.st_size, about.st_mtime_ns, about.st_ino)
         if known is None or (known.size, known.mtime_ns, known.inode) != stamp:
-            known = _KnownFile(*stamp, self._read(path))
+            known = _KnownFile(*stamp, _read_within(path, self._within).head)
         if known.head.problem != _OUTSIDE:
             self.now.files[path] = known
         return FoundFile(path, known.head, stamp)
-
-    def _read(self, path: str) -> SkillHead:
-        return _read_within(path, self._within).head
 
 
 _OUTSIDE = "it is a link that leads out of the project"

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, HUNG_UP, UNVERIFIED
+from agent_cli.protocol.usage import UsageTotals
 
-from ..attempt import Failure, Outcome, Used
+from ..attempt import Failure, Outcome
 
 
 class RunEnd(msgspec.Struct, frozen=True):
@@ -17,7 +18,7 @@ class RunEnd(msgspec.Struct, frozen=True):
     exit_code: int = 1
     text: str = ""
     structured: Any = None
-    usage: Used = Used()
+    usage: UsageTotals = UsageTotals()
     cost_usd: float | None = None
     cost_is_partial: bool = False
     turns: int = 0

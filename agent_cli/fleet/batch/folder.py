@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, replace_file, try_lock, write_end
+from agent_cli.protocol.stop_reason import UsageError
 
 from ..attempt import AttemptResult
 from ..task import Task
@@ -21,7 +22,7 @@ BATCH_FILE, RESULTS_FILE, LOCK_FILE, LATE_FILE, JOB_FILE = (
 _LEASE_S = 60.0
 
 
-class BatchError(Exception):
+class BatchError(UsageError):
     """The folder of a batch cannot be used; the text says why and what to do."""
 
 

@@ -17,18 +17,8 @@ from agent_cli.protocol.stop_reason import EXIT_CODES, UNVERIFIED
 from ..attempt import AttemptResult, Failure
 from ..job import EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
 from ..task import Task
+from . import events
 from .budget import Budget
-from .events import (
-    AttemptBegan,
-    AttemptEnded,
-    AttemptProgressed,
-    BatchBegan,
-    BatchEnd,
-    BatchEvent,
-    BatchPaused,
-    BatchStopping,
-    BatchWaiting,
-)
 from .folder import JOB_FILE, LATE_FILE, Batch, BatchFolder
 from .pace import Pace
 from .schedule import Retry, Schedule, TaskState
@@ -79,7 +69,7 @@ class BatchRun:
         earlier: tuple[AttemptResult, ...],
         engine: "Engine",
         settings: RunSettings,
-        watch: Callable[[BatchEvent], None],
+        watch: Callable[[events.BatchEvent], None],
     ) -> None:
         """`folder` is open; `earlier` are the results in it."""
         self._batch = batch
@@ -101,7 +91,7 @@ class BatchRun:
         self._cancels: set[asyncio.Task[None]] = set()
         self._begun = time.time()
 
-    async def run(self) -> BatchEnd:
+    async def run(self) -> events.BatchEnd:
         """Run all missing attempts.
 
         Raises:
@@ -109,7 +99,7 @@ class BatchRun:
         """
         batch, schedule = self._batch, self._schedule
         done = sum(state.valid for state in schedule.states.values())
-        self._watch(BatchBegan(batch.id, str(self._folder.path), len(batch.tasks), len(schedule), done))
+        self._watch(events.BatchBegan(batch.id, str(self._folder.path), len(batch.tasks), len(schedule), done))
         listening = asyncio.ensure_future(self._listen())
         try:
             while not listening.done():
@@ -131,7 +121,7 @@ class BatchRun:
         """Tell once that no worker is left."""
         had_any, self._has_workers = self._has_workers, self._engine.capacity() > 0
         if had_any and not self._has_workers and not self._stopped:
-            self._watch(BatchWaiting())
+            self._watch(events.BatchWaiting())
 
     async def _rest(self, seconds: float, listening: "asyncio.Future[None]") -> None:
         """Wait for an event, at most `seconds`."""
@@ -153,7 +143,7 @@ class BatchRun:
     def _no_more(self, why: str) -> None:
         if not self._stopped:
             self._stopped = why
-            self._watch(BatchStopping(why))
+            self._watch(events.BatchStopping(why))
         self._wake.set()
 
     def _cancel(self, key: str, grace_s: float) -> None:
@@ -207,7 +197,7 @@ class BatchRun:
             self._no_more(str(error))
             self._settle(key, self._failed(key, "lost", "engine", str(error)))
         else:
-            self._watch(AttemptBegan(task.id, number))
+            self._watch(events.AttemptBegan(task.id, number))
         return True
 
     def _pool(self, task: Task) -> str:
@@ -226,7 +216,7 @@ class BatchRun:
         match event:
             case Started():
                 if running:
-                    self._watch(AttemptBegan(running.job.task.id, running.job.attempt, event.host))
+                    self._watch(events.AttemptBegan(running.job.task.id, running.job.attempt, event.host))
             case Progress():
                 if running:
                     self._progress(running, event.event)
@@ -239,7 +229,7 @@ class BatchRun:
 
     def _progress(self, running: _Running, line: msgspec.Raw) -> None:
         job = running.job
-        self._watch(AttemptProgressed(job.task.id, job.attempt, line))
+        self._watch(events.AttemptProgressed(job.task.id, job.attempt, line))
         if not bytes(line).startswith(b'{"type":"retry_scheduled"'):
             return
         try:
@@ -254,7 +244,7 @@ class BatchRun:
         pace.on_rate_limit(retry.delay_s)
         if not was_paused:
             slots, pool = self._settings.slots, self._pool(job.task)
-            self._watch(BatchPaused(pool, pace.pause_s, len(self._running), slots))
+            self._watch(events.BatchPaused(pool, pace.pause_s, len(self._running), slots))
 
     def _store_files(self, event: Finished) -> None:
         """Write the files that a worker sent back."""
@@ -285,7 +275,7 @@ class BatchRun:
         self._results.append(result)
         self._schedule.ended(result)
         again = not result.is_valid and running.state.missing > 0
-        self._watch(AttemptEnded(result, again and not self._stopped))
+        self._watch(events.AttemptEnded(result, again and not self._stopped))
         self._stop_others(running.state)
         self._watch_for_refusals(result)
 
@@ -313,11 +303,11 @@ class BatchRun:
             model=job.task.model, agent_version=__version__,
         )  # fmt: skip
 
-    def _end(self) -> BatchEnd:
+    def _end(self) -> events.BatchEnd:
         counted = {state.task.id: state.spec_hash for state in self._schedule.states.values()}
         results = tuple(each for each in self._results if counted.get(each.id) == each.spec_hash)
         stop = self._stop_kind
-        return BatchEnd(
+        return events.BatchEnd(
             tasks=self._batch.tasks,
             results=results,
             exit_code=batch_exit_code(self._batch.tasks, results, stop or "", self._stopped),

@@ -20,7 +20,6 @@ class RunningJob(Protocol):
 
     async def stop(self, grace_s: float) -> None:
         """Cancel the job, and kill its processes after `grace_s`. Returns when they are gone, and `end` is set."""
-        ...
 
 
 class _Typed(msgspec.Struct):
@@ -42,7 +41,7 @@ class EventQueue:
         """Append an event."""
         self._number += 1
         name: str | int = self._number
-        if isinstance(event, Progress) and _type_of(event) != "retry_scheduled":
+        if isinstance(event, Progress) and msgspec.json.decode(event.event, type=_Typed).type != "retry_scheduled":
             name = event.key
             self._waiting.pop(name, None)
         self._waiting[name] = event
@@ -62,10 +61,6 @@ class EventQueue:
                 return
             self._changed.clear()
             await self._changed.wait()
-
-
-def _type_of(progress: Progress) -> str:
-    return msgspec.json.decode(progress.event, type=_Typed).type
 
 
 class Engine(ABC):

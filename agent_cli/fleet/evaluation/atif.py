@@ -21,8 +21,10 @@ from agent_cli.protocol.records import (
     SettingsSet,
     TurnEnded,
     TurnsUndone,
+    header_of,
 )
-from agent_cli.protocol.usage import NON_CONVERSATION_KINDS, Totals, Usage
+from agent_cli.protocol.usage import NON_CONVERSATION_KINDS
+from agent_cli.session.costs import totals_of
 from agent_cli.session.undo_state import taken_back
 
 SCHEMA_VERSION = "ATIF-v1.8"
@@ -38,8 +40,7 @@ def trajectory(records: Sequence[AnyRecord], children: Children | None = None) -
         records: the session; the first one is its header.
         children: sessions of all descendant sub-agents.
     """
-    header = records[0]
-    assert isinstance(header, Header)
+    header = header_of(records)
     known = children or {}
     steps = list(_steps(header, records, known)) or [_step(header, "system", "")]
     started = (known.get(record.call_id, ()) for record in records if isinstance(record, ToolResult))
@@ -172,9 +173,7 @@ def _observed(result: ToolResult, children: Children) -> dict[str, Any]:
 
 
 def _metrics(calls: Sequence[ModelCalled]) -> dict[str, Any]:
-    sums = Totals()
-    for call in calls:
-        sums = sums.plus(call.usage, call.cost_usd)
+    sums = totals_of(calls)
     extra = _present(
         {
             "cache_write_tokens": sums.cache_write,
@@ -186,7 +185,7 @@ def _metrics(calls: Sequence[ModelCalled]) -> dict[str, Any]:
     )
     return _present(
         {
-            "prompt_tokens": _prompt(sums),
+            "prompt_tokens": sums.sent,
             "completion_tokens": sums.output,
             "cached_tokens": sums.cache_read,
             "cost_usd": sums.cost_usd,
@@ -198,11 +197,8 @@ def _metrics(calls: Sequence[ModelCalled]) -> dict[str, Any]:
 def _final(records: Sequence[AnyRecord], steps: int) -> dict[str, Any]:
     """Return the totals over all model calls of a session. The cost includes that of its sub-agents; their tokens
     are in their own trajectories."""
-    own, sums = Totals(), Totals()
-    for record in records:
-        if isinstance(record, ModelCalled):
-            sums = sums.plus(record.usage, record.cost_usd)
-            own = own if record.kind == "subagent" else own.plus(record.usage, record.cost_usd)
+    calls = [record for record in records if isinstance(record, ModelCalled)]
+    own, sums = totals_of(call for call in calls if call.kind != "subagent"), totals_of(calls)
     extra = _present(
         {
             "cache_write_tokens": own.cache_write,
@@ -213,7 +209,7 @@ def _final(records: Sequence[AnyRecord], steps: int) -> dict[str, Any]:
     )
     return _present(
         {
-            "total_prompt_tokens": _prompt(own),
+            "total_prompt_tokens": own.sent,
             "total_completion_tokens": own.output,
             "total_cached_tokens": own.cache_read,
             "total_cost_usd": sums.cost_usd,
@@ -221,13 +217,6 @@ def _final(records: Sequence[AnyRecord], steps: int) -> dict[str, Any]:
             "extra": extra,
         }
     )
-
-
-def _prompt(used: Usage | Totals) -> int | None:
-    """Return all input tokens, including those read from or written to the cache."""
-    if used.input is None:
-        return None
-    return used.input + (used.cache_read or 0) + (used.cache_write or 0)
 
 
 def _ends(records: Sequence[AnyRecord]) -> str | None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.stop_reason import UsageError
+
 from ..task import OverlayFile, Task
 
 LAID = ".harbor"
@@ -24,7 +26,7 @@ _LARGEST = 16 * 1024 * 1024
 """Maximum size of a test file in bytes."""
 
 
-class SuiteError(Exception):
+class SuiteError(UsageError):
     """A suite cannot be read; the text says where and why."""
 
 

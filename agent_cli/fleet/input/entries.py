@@ -9,13 +9,14 @@ import msgspec
 
 from agent_cli.config.layer import ConfigError
 from agent_cli.config.yaml_file import load_yaml
+from agent_cli.protocol.stop_reason import UsageError
 
 _LARGEST_BYTES = 500_000_000
 TASK_FILES = ("task.yaml", "task.yml", "task.json")
 """Names of the file that makes a folder a task."""
 
 
-class InputError(Exception):
+class InputError(UsageError):
     """A task file is invalid; the text says where, why, and what to write instead."""
 
 

@@ -7,24 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from agent_cli.protocol.sanitize import one_line
 
 from ..attempt import INVALID
+from . import wording
 from .compare import Comparison
 from .summary import Summary, TaskRow
-from .wording import (
-    AT_K,
-    MEANINGS,
-    attempt_rows,
-    comparison_lines,
-    cost_lines,
-    facts,
-    money,
-    percent,
-    reason,
-    result_of,
-    score_lines,
-    some,
-    time_lines,
-    usage_lines,
-)
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&!])")
 
@@ -32,43 +17,50 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&!])")
 def markdown(summary: Summary) -> str:
     """Return the report; all clock measurements are in its last part."""
     outcomes = [
-        (name, str(count), MEANINGS[name] + (" (invalid)" if name in INVALID else ""))
+        (name, str(count), wording.MEANINGS[name] + (" (invalid)" if name in INVALID else ""))
         for name, count in summary.outcomes.items()
         if count
     ]
     causes = [
-        (each.outcome, str(each.attempts), _text(reason(each)), some([f"`{task}`" for task in each.tasks]))
+        (
+            each.outcome,
+            str(each.attempts),
+            _text(wording.reason(each)),
+            wording.some([f"`{task}`" for task in each.tasks]),
+        )
         for each in summary.causes
     ]
     return _page(
-        ("Report", _list(facts(summary))),
-        ("Score", _list(score_lines(summary))),
-        ("Several attempts", _table(AT_K, attempt_rows(summary))),
+        ("Report", _list(wording.facts(summary))),
+        ("Score", _list(wording.score_lines(summary))),
+        ("Several attempts", _table(wording.AT_K, wording.attempt_rows(summary))),
         ("Outcomes", _table(("outcome", "attempts", "meaning"), outcomes)),
         ("Causes of failures", _table(("outcome", "attempts", "cause", "tasks"), causes)),
-        ("Cost", _list({**cost_lines(summary.cost), **usage_lines(summary)})),
+        ("Cost", _list({**wording.cost_lines(summary.cost), **wording.usage_lines(summary)})),
         ("Notes", "\n".join(f"* {_text(note)}" for note in summary.notes)),
         ("Tasks", _table(("task", "solved", "outcomes", "cost"), map(_task, summary.rows))),
-        ("Time", _list(time_lines(summary.times)) if summary.times else ""),
+        ("Time", _list(wording.time_lines(summary.times)) if summary.times else ""),
     )
 
 
 def markdown_of_comparison(comparison: Comparison) -> str:
     """Return a comparison of two runs."""
     first, second = comparison.names
-    rows = [(f"`{pair.id}`", percent(pair.before), percent(pair.after)) for pair in comparison.changed]
+    rows = [
+        (f"`{pair.id}`", wording.percent(pair.before), wording.percent(pair.after)) for pair in comparison.changed
+    ]
     return _page(
-        ("Comparison", _list(comparison_lines(comparison))),
+        ("Comparison", _list(wording.comparison_lines(comparison))),
         ("Tasks that differ", _table(("task", _text(first), _text(second)), rows)),
         ("What else differs", "\n".join(f"* {_text(note)}" for note in comparison.notes)),
     )
 
 
 def _task(row: TaskRow) -> tuple[str, ...]:
-    solved, said = result_of(row)
+    solved, said = wording.result_of(row)
     if row.skipped:
         return f"`{row.id}`", "–", _text(said), "–"
-    return f"`{row.id}`", solved, _text(said), money(row.cost_usd)
+    return f"`{row.id}`", solved, _text(said), wording.money(row.cost_usd)
 
 
 def _page(*parts: tuple[str, str]) -> str:

@@ -8,35 +8,19 @@ from pathlib import Path
 from agent_cli.protocol.sanitize import clean
 from agent_cli.store.export.page import document
 
-from . import plots
+from . import plots, wording
 from .compare import Comparison
 from .summary import Share, Summary
-from .wording import (
-    MEANINGS,
-    attempt_rows,
-    comparison_lines,
-    cost_lines,
-    facts,
-    money,
-    percent,
-    reason,
-    result_of,
-    score,
-    score_lines,
-    some,
-    time_lines,
-    usage_lines,
-)
 
 
 def html(summary: Summary) -> str:
     """Return the report; all clock measurements are in its last section."""
     parts = [
-        f"<header>\n<h1>Report</h1>\n{_facts(facts(summary))}\n</header>",
+        f"<header>\n<h1>Report</h1>\n{_facts(wording.facts(summary))}\n</header>",
         _section("Score", _scores(summary)),
         _section(
             "Several attempts",
-            _table(("k", "tasks", "pass@k", "pass^k"), attempt_rows(summary), numbers=(1, 2, 3)),
+            _table(("k", "tasks", "pass@k", "pass^k"), wording.attempt_rows(summary), numbers=(1, 2, 3)),
         ),
         _figures(
             {
@@ -46,7 +30,7 @@ def html(summary: Summary) -> str:
         ),
         _section("Outcomes", _outcomes(summary)),
         _section("Causes of failures", _causes(summary)),
-        _section("Cost", _facts({**cost_lines(summary.cost), **usage_lines(summary)})),
+        _section("Cost", _facts({**wording.cost_lines(summary.cost), **wording.usage_lines(summary)})),
         _section("Notes", "".join(f"<p>{_text(note)}</p>" for note in summary.notes)),
         _section("Tasks", _tasks(summary)),
         _times(summary),
@@ -57,9 +41,11 @@ def html(summary: Summary) -> str:
 def html_of_comparison(comparison: Comparison) -> str:
     """Return a comparison of two runs."""
     first, second = comparison.names
-    rows = [(_text(pair.id), percent(pair.before), percent(pair.after)) for pair in comparison.changed]
+    rows = [
+        (_text(pair.id), wording.percent(pair.before), wording.percent(pair.after)) for pair in comparison.changed
+    ]
     parts = [
-        f"<header>\n<h1>Comparison</h1>\n{_facts(comparison_lines(comparison))}\n</header>",
+        f"<header>\n<h1>Comparison</h1>\n{_facts(wording.comparison_lines(comparison))}\n</header>",
         _figures(
             {"Solved tasks": plots.intervals(comparison), "Tasks that differ": plots.changes(comparison.changed)}
         ),
@@ -74,7 +60,7 @@ def _style() -> str:
 
 
 def _scores(summary: Summary) -> str:
-    lines = score_lines(summary)
+    lines = wording.score_lines(summary)
     heads = dict(zip(lines, (summary.valid, summary.every), strict=False))
     boxes = "".join(_score(name, share) for name, share in heads.items())
     rest = {name: text for name, text in lines.items() if name not in heads}
@@ -82,15 +68,14 @@ def _scores(summary: Summary) -> str:
 
 
 def _score(name: str, share: Share) -> str:
-    said = score(share).removeprefix(percent(share.share)).strip()
-    return (
-        f"<div><span>{_text(name)}</span><strong>{percent(share.share)}</strong><span>{_text(said)}</span></div>"
-    )
+    percent = wording.percent(share.share)
+    said = wording.score(share).removeprefix(percent).strip()
+    return f"<div><span>{_text(name)}</span><strong>{percent}</strong><span>{_text(said)}</span></div>"
 
 
 def _outcomes(summary: Summary) -> str:
     rows = [
-        (f'<span class="swatch {plots.kind(name)}"></span>{name}', str(count), _text(MEANINGS[name]))
+        (f'<span class="swatch {plots.kind(name)}"></span>{name}', str(count), _text(wording.MEANINGS[name]))
         for name, count in summary.outcomes.items()
         if count
     ]
@@ -99,7 +84,8 @@ def _outcomes(summary: Summary) -> str:
 
 def _causes(summary: Summary) -> str:
     rows = [
-        (each.outcome, str(each.attempts), _text(reason(each)), _text(some(each.tasks))) for each in summary.causes
+        (each.outcome, str(each.attempts), _text(wording.reason(each)), _text(wording.some(each.tasks)))
+        for each in summary.causes
     ]
     return _table(("outcome", "attempts", "cause", "tasks"), rows, numbers=(1,))
 
@@ -107,8 +93,8 @@ def _causes(summary: Summary) -> str:
 def _tasks(summary: Summary) -> str:
     rows = []
     for row in summary.rows:
-        solved, said = result_of(row)
-        rows.append((_text(row.id), solved, _text(said), money(row.cost_usd) if row.attempts else "–"))
+        solved, said = wording.result_of(row)
+        rows.append((_text(row.id), solved, _text(said), wording.money(row.cost_usd) if row.attempts else "–"))
     return _table(("task", "solved", "outcomes", "cost"), rows, numbers=(1, 3))
 
 
@@ -120,7 +106,7 @@ def _times(summary: Summary) -> str:
         "Solved against time": plots.solved_by_time(times.solved),
         "Slots; the thin bars are waiting": plots.timeline(times.spans, times.wall),
     }
-    return _section("Time", _facts(time_lines(times)) + _figures(pictures, "full"))
+    return _section("Time", _facts(wording.time_lines(times)) + _figures(pictures, "full"))
 
 
 def _figures(pictures: Mapping[str, str], last: str = "") -> str:

@@ -8,9 +8,10 @@ from math import fsum
 import msgspec
 
 from agent_cli import __version__
+from agent_cli.protocol.usage import Tokens, UsageTotals
 from agent_cli.session.timing import percentile
 
-from ..attempt import INVALID, OUTCOMES, AttemptResult, Outcome, Used
+from ..attempt import INVALID, OUTCOMES, AttemptResult, Outcome
 from ..task import Task
 from .statistics import detectable_difference, mean, pass_at_k, pass_hat_k, wilson
 from .timeline import Span, spans
@@ -126,7 +127,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     all_attempts: Share
     at_k: tuple[AtK, ...]
     cost: Cost
-    usage: Used
+    usage: UsageTotals
     causes: tuple[Cause, ...]
     rows: tuple[TaskRow, ...]
     models: tuple[str, ...]
@@ -280,13 +281,13 @@ def _cost(attempts: list[AttemptResult], repeated: list[AttemptResult], solved: 
     )
 
 
-def _used(attempts: list[AttemptResult]) -> Used:
+def _used(attempts: list[AttemptResult]) -> UsageTotals:
     def total(name: str) -> int | None:
         known = [count for each in attempts if (count := getattr(each.usage, name)) is not None]
         return sum(known) if known else None
 
-    kinds = ("input", "output", "cache_read", "cache_write", "reasoning")
-    return Used(**{name: total(name) for name in kinds}, requests=total("requests") or 0)
+    kinds = Tokens.__struct_fields__
+    return UsageTotals(**{name: total(name) for name in kinds}, requests=total("requests") or 0)
 
 
 def _causes(attempts: list[AttemptResult]) -> tuple[Cause, ...]:

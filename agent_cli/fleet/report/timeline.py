@@ -26,14 +26,11 @@ def spans(attempts: Iterable[AttemptResult], first: float) -> tuple[Span, ...]:
     """Return the attempts by their start, each in the first row that is free then."""
     free: list[float] = []
     placed = []
-    for each in sorted((each for each in attempts if each.started), key=_when):
+    begun = [each for each in attempts if each.started]
+    for each in sorted(begun, key=lambda each: (each.started, each.finished, each.id, each.attempt)):
         start, end = each.started - first, max(each.started, each.finished) - first
         row = next((at for at, until in enumerate(free) if until <= start), len(free))
         free[row : row + 1] = [end]
         waited = each.waited_s
         placed.append(Span(each.id, each.attempt, each.outcome, row, start, end, waited.setup, waited.rate_limit))
     return tuple(placed)
-
-
-def _when(attempt: AttemptResult) -> tuple[float, float, str, int]:
-    return attempt.started, attempt.finished, attempt.id, attempt.attempt

@@ -1,6 +1,7 @@
 """Mirror a repository given by a URL: only the history up to the commits of the tasks, if the server provides
 commits by hash."""
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -30,8 +31,6 @@ async def mirror(url: str, commit: str, place: Path, run: RunProgram) -> GitFold
         WorktreeError: it cannot be fetched.
         OSError: the mirror cannot be written.
     """
-    import hashlib
-
     if "\n" in url or url.startswith("-"):
         raise WorktreeError(f"{url!r} is not the URL of a repository")
     stem = re.sub(r"[^A-Za-z0-9._-]", "-", url.rstrip("/").rpartition("/")[2].removesuffix(".git"))[:40]

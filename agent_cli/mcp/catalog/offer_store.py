@@ -68,8 +68,7 @@ class OfferStore:
 
     def approve(self, definition: ServerDefinition, known: KnownServer, tool: ToolDefinition) -> KnownServer:
         """Save that the user approved a tool's current definition; approvals that other sessions have made
-        since are kept.
-        """
+        since are kept."""
         with self._locked(definition):
             latest = self.load(definition) or known
             now = msgspec.structs.replace(known, approved={**latest.approved, tool.name: tool})

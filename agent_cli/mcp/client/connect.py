@@ -90,8 +90,7 @@ class _Opening(msgspec.Struct, frozen=True):
 
     async def over_http(self, *, legacy: bool) -> Client:
         """Connect by HTTP, falling back to the older transport with two addresses if the server knows only
-        that.
-        """
+        that."""
         if self.definition.transport == "sse":
             return await self._over_url(self.definition, legacy=True)
         try:

@@ -171,8 +171,7 @@ def _not_shown(kind: str, media_type: str, data: str) -> str:
 
 def _says_same(text: str, structured: Any) -> bool:
     """Return True if a text block repeats the structured result; SDKs wrap a plain value as `{"result":
-    VALUE}`.
-    """
+    VALUE}`."""
     plain = structured.get("result") if isinstance(structured, dict) and len(structured) == 1 else None
     if text == plain:
         return True

@@ -79,8 +79,7 @@ class BrokenOff(httpx2.StreamError):
 
 class MessageTransport(httpx2.AsyncBaseTransport):
     """Sends requests through the proxy from the environment, and replaces failed responses with protocol
-    errors.
-    """
+    errors."""
 
     def __init__(
         self,
@@ -89,8 +88,7 @@ class MessageTransport(httpx2.AsyncBaseTransport):
         on_failure: Callable[[HttpFailure], None] | None = None,
     ) -> None:
         """Create a transport. `on_failure` is called for failed requests, for a caller that does not examine the
-        responses.
-        """
+        responses."""
         self._definition = definition
         self._env = env
         self._on_failure = on_failure
@@ -165,8 +163,7 @@ class MessageTransport(httpx2.AsyncBaseTransport):
 
 class _Bounded(httpx2.AsyncByteStream):
     """The body of a response up to a limit; its failure is raised in a form that the SDK attributes to this
-    response alone.
-    """
+    response alone."""
 
     def __init__(self, response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)

@@ -1,5 +1,6 @@
 """Failures of HTTP requests to servers, described for the user with what can be done."""
 
+import os
 import secrets
 import socket
 import ssl
@@ -118,8 +119,6 @@ def _first_words(chain: list[BaseException]) -> str:
 
 
 def _unreadable() -> str:
-    import os
-
     from agent_cli.net.certificates import unreadable
 
     missing = unreadable(os.environ)

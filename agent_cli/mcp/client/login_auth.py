@@ -52,8 +52,7 @@ class LoginAuth(httpx2.Auth):
 
 def refresh(definition: ServerDefinition, tokens: TokenStore, login: StoredLogin) -> StoredLogin:
     """Return the login with a new access token, or unchanged if none is available. A token or login that another
-    program has renewed in the meantime takes precedence.
-    """
+    program has renewed in the meantime takes precedence."""
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(tokens.locked(definition))

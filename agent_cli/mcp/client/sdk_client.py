@@ -19,15 +19,7 @@ from agent_cli import __version__
 from ..types.client import Handlers, LoginNeeded, ServerError, ServerGone
 from ..types.definition import ServerDefinition
 from ..types.offer import CallOutcome, Offer, ToolDefinition
-from .content import (
-    instructions_of,
-    outcome_of,
-    prompt_of,
-    prompt_outcome,
-    resource_of,
-    resource_outcome,
-    tool_of,
-)
+from . import content
 from .failures import error_of, is_closed
 from .http_failures import HttpFailure
 from .process import ServerProcess
@@ -63,8 +55,7 @@ class SdkClient:
         process: ServerProcess | None,
     ) -> None:
         """Create a connection. `transport` receives a callback for messages that cannot be delivered, and opens
-        the two streams.
-        """
+        the two streams."""
         self.offer = Offer()
         self.closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._definition = definition
@@ -117,13 +108,13 @@ class SdkClient:
             on_progress(f"{share} {message or ''}".rstrip() + "\n")
 
         async def call(session: ClientSession) -> CallOutcome:
-            return outcome_of(await call_tool(session, tool, arguments, moved))
+            return content.outcome_of(await call_tool(session, tool, arguments, moved))
 
         return await self._asked(call, clock=clock)
 
     async def read_resource(self, uri: str) -> CallOutcome:
         async def read(session: ClientSession) -> CallOutcome:
-            return resource_outcome(
+            return content.resource_outcome(
                 await answering(
                     session,
                     lambda answers, state: session.read_resource(
@@ -136,7 +127,7 @@ class SdkClient:
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> CallOutcome:
         async def get(session: ClientSession) -> CallOutcome:
-            return prompt_outcome(
+            return content.prompt_outcome(
                 await answering(
                     session,
                     lambda answers, state: session.get_prompt(
@@ -334,10 +325,10 @@ class SdkClient:
                 resources += await self._pages(session.list_resource_templates, "resourceTemplates")
         info = session.server_info
         return Offer(
-            self._named(map(tool_of, tools)),
-            tuple(map(prompt_of, prompts)),
-            tuple(map(resource_of, resources)),
-            instructions_of(session.instructions),
+            self._named(map(content.tool_of, tools)),
+            tuple(map(content.prompt_of, prompts)),
+            tuple(map(content.resource_of, resources)),
+            content.instructions_of(session.instructions),
             f"{info.name} {info.version}" if info else "",
             session.protocol_version or "",
         )

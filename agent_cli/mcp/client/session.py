@@ -62,8 +62,7 @@ class TolerantDispatcher(JSONRPCDispatcher[Any]):
         self, reads: Any, writes: Any, report: Callable[[str], None], give_up: Callable[[Exception], None]
     ) -> None:
         """Create a dispatcher. `report` receives a line for each removed entry, `give_up` the reason to end the
-        connection.
-        """
+        connection."""
         self.revision = LATEST_HANDSHAKE_VERSION
         """The negotiated revision, once known."""
         self.incoming = CountedStream(reads, give_up)

@@ -37,7 +37,7 @@ def _definition(name: str, server: McpServer, env: Mapping[str, str], root: Path
         transport=transport,
         command=tuple(map(filled, (server.command, *server.args))) if server.command else (),
         env={key: filled(value) for key, value in server.env.items()},
-        cwd=_folder(filled(server.cwd), root) if server.cwd else "",
+        cwd=os.path.normpath(root / os.path.expanduser(filled(server.cwd))) if server.cwd else "",
         url=filled(server.url or ""),
         headers={key: filled(value) for key, value in server.headers.items()},
         oauth=_oauth(server, filled),
@@ -67,10 +67,6 @@ def _transport(server: McpServer, problems: list[str], name: str) -> Transport:
     if server.url and not server.url.startswith(("http://", "https://", "${")):
         problems.append(f"{key}: the url must begin with http:// or https://")
     return server.type or ("stdio" if server.command else "http")
-
-
-def _folder(written: str, root: Path) -> str:
-    return os.path.normpath(root / os.path.expanduser(written))
 
 
 def _oauth(server: McpServer, filled: Callable[[str], str]) -> OAuthSettings:

@@ -49,7 +49,6 @@ class Link(Protocol):
 
     def current(self, name: str) -> ToolDefinition | None:
         """Return a tool as the server describes it now; None if it no longer offers it."""
-        ...
 
     def approved(self, name: str) -> ToolDefinition | None: ...
 
@@ -129,8 +128,7 @@ class ServerTool(ForeignTool, NeedsPreparation):
 
     async def run(self, params: Arguments, context: ToolContext) -> ToolOutcome:
         """Call the tool. If its definition has changed, it runs only with the user's approval of that exact
-        change.
-        """
+        change."""
         now = self._now
         if changed := self._changed():
             if now.digest not in params.shown:

@@ -75,19 +75,15 @@ class Handlers(Protocol):
         Raises:
             ServerError: it is not allowed, with the reason for the server.
         """
-        ...
 
     def roots(self) -> tuple[str, ...]:
         """Return the folders of the workspace as absolute paths."""
-        ...
 
     def log(self, text: str) -> None:
         """Receive text that the server wrote to stderr or logged."""
-        ...
 
     def changed(self) -> None:
         """Receive the notice that the server's tools, prompts or resources have changed."""
-        ...
 
 
 class Client(Protocol):
@@ -104,7 +100,6 @@ class Client(Protocol):
         Raises:
             ServerError: it does not answer correctly.
         """
-        ...
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], on_progress: Callable[[str], None] = lambda text: None
@@ -115,17 +110,13 @@ class Client(Protocol):
             ServerGone: the connection ended first.
             ServerError: the server refused it, or took too long.
         """
-        ...
 
     async def read_resource(self, uri: str) -> CallOutcome:
         """Read a document; raises as `call`."""
-        ...
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> CallOutcome:
         """Fetch a prompt as text; raises as `call`."""
-        ...
 
     async def aclose(self) -> None:
         """End the connection, and a server that we started: close its input, then SIGTERM, then SIGKILL. At most 2
         s."""
-        ...

@@ -67,8 +67,7 @@ class ServerDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     @property
     def fingerprint(self) -> str:
         """Hash of the fields that determine which server answers: definitions with the same fingerprint are the
-        same server.
-        """
+        same server."""
         decisive = (self.transport, self.command, sorted(self.env.items()), self.cwd, self.url)
         return hashlib.sha256(msgspec.json.encode((*decisive, sorted(self.headers.items())))).hexdigest()[:32]
 

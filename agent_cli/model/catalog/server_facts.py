@@ -107,8 +107,7 @@ def from_ollama(show: Any, running: Any, model: str) -> Facts | None:
 
 def running_window(running: Any, model: str) -> int | None:
     """Return the actual context window of a model loaded by Ollama, from `GET /api/ps`; None if it is not
-    loaded.
-    """
+    loaded."""
     entry = _entry(_items(running, "models"), model, alone=False)
     return _first(entry, ("context_length",)) if entry is not None else None
 

@@ -36,7 +36,8 @@ class CapabilityProbe:
 
     def __init__(self, info: ModelInfo, route: Route | None = None) -> None:
         """Create a probe. `info` is known without asking; without a route nothing is asked."""
-        self._info = info
+        self.info = info
+        """The facts known so far."""
         self._known: tuple[ModelInfo, LearnedLimits, ModelInfo] | None = None
         self._route = route
         self._questions = questions(route, info) if route is not None else []
@@ -45,19 +46,14 @@ class CapabilityProbe:
         self._notice: Adjusted | None = None
         self._told_of_pictures = False
 
-    @property
-    def info(self) -> ModelInfo:
-        """The facts known so far."""
-        return self._info
-
     def with_learned(self, learned: LearnedLimits) -> ModelInfo:
         """Return the facts merged with learned limits. A learned window no longer counts once a local server has
         reported the actual one."""
         known = self._known
-        if known is None or known[0] is not self._info or known[1] != learned:
+        if known is None or known[0] is not self.info or known[1] != learned:
             window = None if self._live else learned.context_window
             facts = Facts("learnt", window, learned.max_output_tokens, efforts=learned.efforts)
-            known = self._known = (self._info, learned, self._info.plus(facts))
+            known = self._known = (self.info, learned, self.info.plus(facts))
         return known[2]
 
     def take_notice(self) -> Adjusted | None:
@@ -77,12 +73,12 @@ class CapabilityProbe:
         if self._told_of_pictures:
             return None
         self._told_of_pictures = True
-        name = self._info.name
+        name = self.info.name
         if not takes_pictures(learned):
             return Adjusted(
                 f"Images are left out: {name} refused them. `agent models --forget {name}` has them tried again."
             )
-        blind = self._info.images is False and self._route is not None and self._route.wire == "ollama_chat"
+        blind = self.info.images is False and self._route is not None and self._route.wire == "ollama_chat"
         return Adjusted(f"Images are left out: {name} does not accept them.") if blind else None
 
     @contextlib.asynccontextmanager
@@ -128,7 +124,7 @@ class CapabilityProbe:
         except TimeoutError:
             facts = None
         if facts is not None:
-            self._info = self._info.plus(facts)
+            self.info = self.info.plus(facts)
             self._live = self._live or (local and facts.context_window is not None)
         if facts is not None or self._tries >= _MOST_TRIES:
             self._questions = self._questions[1:]

@@ -14,8 +14,10 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
+
+from agent_cli.net.causes import causes
 
 from ..transport.error_redaction import ErrorRedactor
 from ..types.base import (
@@ -68,20 +70,15 @@ class LiteLLMModel(Unconnected):
 
     def __init__(self, route: Route, info: ModelInfo, provider: str = "") -> None:
         """Create a client. `provider` is LiteLLM's name for it, if that differs from the first part of the model's
-        name.
-        """
+        name."""
         self._route = route
         self._provider = provider or route.name.partition("/")[0]
         own = self._provider == route.name.partition("/")[0]
         self._key = route.api_key or (None if own else _NO_KEY)
-        self._info = info
+        self.info = info
+        """Known facts about the model."""
         self._told = False
         self._masks = ErrorRedactor(route)
-
-    @property
-    def info(self) -> ModelInfo:
-        """Known facts about the model."""
-        return self._info
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Make one call.
@@ -150,7 +147,7 @@ class LiteLLMModel(Unconnected):
         body = with_signatures(chat_body(route, request, LearnedLimits()).body, request, route)
         if "claude" in route.model:
             mark_cached(body["messages"])
-            body.setdefault("max_tokens", self._info.max_output_tokens)
+            body.setdefault("max_tokens", self.info.max_output_tokens)
         responses = "responses/" if route.wire == "openai_responses" else ""
         return body | {
             "model": f"{self._provider}/{responses}{route.model}",
@@ -269,7 +266,7 @@ def _model_error(error: BaseException) -> ModelError:
 def _kind(error: BaseException, message: str, answered: ErrorKind) -> ErrorKind:
     if _NO_PROVIDER in message:
         return "not_found"
-    names = {cls.__name__ for cause in _causes(error) for cls in type(cause).__mro__}
+    names = {cls.__name__ for cause in causes(error) for cls in type(cause).__mro__}
     for name, kind in _BY_CLASS.items():
         if name in names:
             return kind
@@ -277,14 +274,6 @@ def _kind(error: BaseException, message: str, answered: ErrorKind) -> ErrorKind:
     if _MALFORMED.search(message) and (broken or answered == "server"):
         return "malformed"
     return "connection" if broken else answered
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and its causes; LiteLLM reports a refused connection as a server error."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or cause.__context__
 
 
 def _answer(error: BaseException) -> Json:

@@ -45,8 +45,7 @@ _NO_MORE = "Answer in words now, without using a tool."
 
 def needs_text(learned: LearnedLimits, info: ModelInfo) -> bool:
     """Return True if tools must be described as text: the model refused them, or a reliable source says that it
-    does not support them.
-    """
+    does not support them."""
     sure = info.source("tools") in ("configuration", "server")
     return TOOLS_FALLBACK.name in learned.refused or (sure and info.tools is False)
 

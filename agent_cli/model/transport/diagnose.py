@@ -138,8 +138,7 @@ class _Walk:
 
     async def _tunnel(self, via: Proxy, stream: ByteStream) -> str:
         """Return what the proxy does. A proxy for plain HTTP, or by SOCKS, is contacted only with the request
-        itself.
-        """
+        itself."""
         if via.url.startswith("https:"):
             async with self._station("tls", via.host):
                 await stream.start_tls(tls_context(), via.host)

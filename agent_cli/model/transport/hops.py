@@ -9,11 +9,11 @@ import socket
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from agent_cli.net.proxies import Proxy
+from agent_cli.net.proxies import Proxy, bracketed
 
 from ..types.base import ModelError
 from .byte_stream import ByteStream
@@ -43,12 +43,12 @@ class Target(msgspec.Struct, frozen=True):
     @property
     def place(self) -> str:
         """HOST:PORT for display."""
-        return f"{_bracketed(self.host)}:{self.port}"
+        return f"{bracketed(self.host)}:{self.port}"
 
     @property
     def host_header(self) -> str:
         """Value of the Host header."""
-        return _bracketed(self.host) if self.port == _PORTS[self.scheme] else self.place
+        return bracketed(self.host) if self.port == _PORTS[self.scheme] else self.place
 
 
 def target_of(url: str) -> Target:
@@ -57,8 +57,6 @@ def target_of(url: str) -> Target:
     Raises:
         ModelError: `not_found`: the URL is not usable.
     """
-    from urllib.parse import unquote
-
     try:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme.lower(), parts.hostname or "", parts.port
@@ -240,8 +238,7 @@ def _alternating(addresses: Sequence[str]) -> list[str]:
 
 async def _first(attempts: Sequence[Callable[[], Coroutine[None, None, ByteStream]]]) -> ByteStream:
     """Return the result of the first attempt that succeeds. The next one starts when one fails or takes too
-    long.
-    """
+    long."""
     running: set[asyncio.Task[ByteStream]] = set()
     waiting, errors, winners = list(attempts), list[BaseException](), list[ByteStream]()
     try:
@@ -270,7 +267,3 @@ def _is_address(host: str) -> bool:
     with contextlib.suppress(ValueError):
         return bool(ipaddress.ip_address(host))
     return False
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -248,8 +248,7 @@ class _Exchange:
 
     async def send(self, request: h11.Request, content: bytes) -> None:
         """Send a request. If the connection breaks, `answer` raises the error, because a response may
-        have arrived.
-        """
+        have arrived."""
         data = [self._http.send(request), self._http.send(h11.Data(content)), self._http.send(h11.EndOfMessage())]
         try:
             await self._stream.send(b"".join(each or b"" for each in data))
@@ -294,8 +293,7 @@ class _Exchange:
 
     def _next_event(self) -> object:
         """Return the next event, or the error in its place, so that data received before an error is passed on
-        first.
-        """
+        first."""
         try:
             return self._http.next_event()
         except h11.RemoteProtocolError as error:

@@ -210,15 +210,12 @@ class Memory(Protocol):
 
     def recall(self, key: str) -> LearnedLimits:
         """Return what is known about a model; an empty value if nothing is. Never raises."""
-        ...
 
     def learn(self, key: str, learned: LearnedLimits) -> None:
         """Merge limits with those known. Never raises: limits that cannot be stored are learned again."""
-        ...
 
     def replace(self, key: str, learned: LearnedLimits) -> None:
         """Replace the known limits. Never raises."""
-        ...
 
 
 Trace = Callable[[str, dict[str, Any]], None]
@@ -237,7 +234,6 @@ class Model(Protocol):
         Raises:
             ModelError: the call failed; nothing received before may be acted upon.
         """
-        ...
 
     async def reach(self) -> None:
         """Check that a server on this machine or network is reachable; others are assumed to be.
@@ -245,15 +241,12 @@ class Model(Protocol):
         Raises:
             ModelError: it is not reachable.
         """
-        ...
 
     def forget_effort(self) -> None:
         """Forget refused efforts: another one was chosen and is to be tried."""
-        ...
 
     async def aclose(self) -> None:
         """Close connections."""
-        ...
 
 
 class Unconnected:

@@ -168,8 +168,7 @@ def _message(body: dict[str, Any], fields: dict[str, Any]) -> Any:
 
 def _sentence(said: Any) -> str:
     """Return a message of any shape as text; each item of an error list, as FastAPI sends it, is prefixed with its
-    location.
-    """
+    location."""
     if isinstance(said, dict) and isinstance(said.get("detail"), list | str):
         said = said["detail"]
     if isinstance(said, list) and said and all(isinstance(each, dict) and "msg" in each for each in said):

@@ -173,8 +173,7 @@ class SurrogateJoiner:
 
 class TextBuffer:
     """A text that arrives in pieces. Adding a piece costs no more than its own length, however long the text
-    is.
-    """
+    is."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -236,6 +235,18 @@ def body_of(data: bytes) -> Any:
 def word_of(value: Any) -> str:
     """Return a name, an id or a signature, which are never split, as encodable text."""
     return join_surrogates(text_of(value))
+
+
+def usage_of(sent: Any, answered: Any, read: int | None, written: int | None, reasoning: Any) -> Usage:
+    """Return token counts as reported; `sent` includes the tokens read from and written to the cache."""
+    total = count_of(sent)
+    return Usage(
+        input=None if total is None else max(0, total - (read or 0) - (written or 0)),
+        output=count_of(answered),
+        cache_read=read,
+        cache_write=written,
+        reasoning=count_of(reasoning),
+    )
 
 
 def count_of(value: Any) -> int | None:

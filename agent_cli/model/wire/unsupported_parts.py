@@ -61,8 +61,7 @@ _NOT_THESE = "An image was refused without saying which one: images are left out
 
 def picture_fallbacks(*statuses: int) -> tuple[Fallback, Fallback]:
     """Return the fallbacks for refused images: omitted permanently if the model supports none, otherwise for
-    now.
-    """
+    now."""
     return (
         Fallback("images", _CAN_SEE, _NO_IMAGES, statuses, sure=True, elsewhere=IN_A_TOOL),
         Fallback(

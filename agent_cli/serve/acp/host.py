@@ -26,15 +26,12 @@ class CommandFront(Protocol):
 
     async def submit(self, operation: Operation) -> None:
         """Submit an operation to the engine."""
-        ...
 
     def say(self, text: str) -> None:
         """Show a text."""
-        ...
 
     async def pick(self, title: str, choices: Sequence[tuple[str, str]]) -> str:
         """Have the user pick one of several labelled values; return the value, empty for none."""
-        ...
 
 
 class EditorServices(Protocol):
@@ -42,28 +39,22 @@ class EditorServices(Protocol):
 
     def commands(self) -> Sequence[SlashCommand]:
         """Return the commands. Reads files, so it is called in a thread."""
-        ...
 
     async def run_command(self, line: str, front: CommandFront) -> bool:
         """Run a line that calls a command or a skill; return False for any other line."""
-        ...
 
     def models(self) -> Sequence[str]:
         """Return the models that can be chosen, usual ones first, without asking a server."""
-        ...
 
     @property
     def efforts(self) -> Sequence[str]:
         """The levels of reasoning effort."""
-        ...
 
     def with_advice(self, event: AnyEvent) -> AnyEvent:
         """Return an event whose error, if any, includes advice."""
-        ...
 
     def describe_event(self, event: AnyEvent) -> str:
         """Return a description of an event; empty for none."""
-        ...
 
 
 class EditorHost(Host, Protocol):
@@ -71,7 +62,6 @@ class EditorHost(Host, Protocol):
 
     def services(self, opened: OpenedSession) -> EditorServices:
         """Return the services for a session opened by this host."""
-        ...
 
     def folder_of(self, session_id: str) -> str:
         """Return the folder of a saved session, given its full id.
@@ -79,7 +69,6 @@ class EditorHost(Host, Protocol):
         Raises:
             HostError: there is no such session.
         """
-        ...
 
     def picture(self, data: bytes) -> Image:
         """Return an image fitted for a model; call in a thread.
@@ -87,7 +76,6 @@ class EditorHost(Host, Protocol):
         Raises:
             HostError: the data is not an image.
         """
-        ...
 
     async def check_login(self) -> None:
         """Check that a model can be used.
@@ -95,4 +83,3 @@ class EditorHost(Host, Protocol):
         Raises:
             LoginNeeded: no model can be used; the text says what to do.
         """
-        ...

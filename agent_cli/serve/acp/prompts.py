@@ -110,8 +110,6 @@ class OpenPrompts:
                     prompt.fail(RpcError(INTERNAL_ERROR, why))
             case _ if isinstance(event, ev.TERMINAL):
                 self._ended(event)
-            case _:
-                pass
 
     def _guiding(self) -> list[OpenPrompt]:
         return [each for each in self._open if each.guidance is not None]

@@ -87,8 +87,6 @@ class ClientSession:
                 raise RpcError(INVALID_PARAMS, f"{error.message} {error.hint}".strip())
             case ev.SessionClosed():
                 raise RpcError(INTERNAL_ERROR, "The session was closed.")
-            case _:
-                pass
 
     def open_prompt(self) -> OpenPrompt:
         """Return a new prompt, which can be cancelled from now on."""
@@ -269,8 +267,6 @@ class ClientSession:
                 self._show_title()
             case ev.Renamed():
                 self._show_title()
-            case _:
-                pass
         if isinstance(event, ev.TERMINAL) and (future := self._submitted.get(event.submission_id)):
             future.set_result(event)
         if isinstance(event, ev.SessionClosed):

@@ -169,8 +169,6 @@ class Updates:
                     yield {"sessionUpdate": "tool_call_update", "toolCallId": identifier, "status": status}
             case ev.AgentChanged(state=state) if call and state in ENDED:
                 call.add(f"\n\n{event.agent_name}: {state}")
-            case _:
-                pass
 
     def _call_of(self, event: ev.AgentChanged | ev.AgentEvent) -> _Call | None:
         """Return the running call that started a sub-agent; if there are several, the one with its task."""
@@ -211,8 +209,6 @@ class Updates:
             case ev.Renamed() | ev.Restored() | ev.OperationCompleted() | ev.OperationFailed():
                 if text := self._services.describe_event(event):
                     yield self.said(text)
-            case _:
-                pass
 
     def _compacted(self, event: ev.Compacted) -> Iterator[Update]:
         if self._client.shows_compaction and event.how not in ("preview", "undone"):

@@ -39,24 +39,19 @@ class Channel(Protocol):
         Raises:
             LineTooLong: a line exceeds the limit; nothing more can be read.
         """
-        ...
 
     def write(self, data: bytes) -> None:
         """Queue data for sending. Never blocks, and does nothing after the other side has gone."""
-        ...
 
     @property
     def unsent(self) -> int:
         """Number of bytes queued for sending."""
-        ...
 
     async def writable(self) -> None:
         """Wait until few bytes are queued, or the other side has gone."""
-        ...
 
     async def aclose(self) -> None:
         """Flush the queue, waiting only as long as a client that reads may need, and close."""
-        ...
 
 
 class PipeChannel(Channel):

@@ -162,7 +162,7 @@ class EventLog:
             return None
         if seq + 1 < self.oldest:
             raise Gone(self.oldest)
-        at = bisect_right(self._runs, seq, key=_last_of)
+        at = bisect_right(self._runs, seq, key=lambda run: run.seqs[-1])
         return self._runs[at].after(seq)
 
     def _forget(self) -> None:
@@ -180,10 +180,6 @@ class EventLog:
         for reader in self._readers:
             if reader.seq + 1 < self.oldest:
                 reader.lose()
-
-
-def _last_of(run: _Run) -> int:
-    return run.seqs[-1]
 
 
 class Reader:

@@ -22,11 +22,9 @@ class Buffers(Protocol):
 
     async def text(self, path: str) -> str | None:
         """Return the text of a file; None if the editor does not provide it."""
-        ...
 
     async def show(self, path: str, text: str) -> None:
         """Send the editor the text of a file that was written."""
-        ...
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,16 +66,13 @@ class OpenedSession(Protocol):
     @property
     def client(self) -> Client:
         """Queues of submissions and events."""
-        ...
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the user on the session."""
-        ...
 
     async def aclose(self) -> None:
         """Stop the work of the session, save and close it."""
-        ...
 
 
 class Host(Protocol):
@@ -89,7 +84,6 @@ class Host(Protocol):
         Raises:
             HostError: it cannot be opened, or no model can be used.
         """
-        ...
 
     def find(self, session_id: str) -> str:
         """Return the full id of a saved session, given its id, a prefix of the id, or its name.
@@ -97,7 +91,6 @@ class Host(Protocol):
         Raises:
             HostError: there is none, or more than one.
         """
-        ...
 
     def sessions(self, cwd: str = "") -> Sequence[SavedSession]:
         """Return the saved sessions, newest first: of a folder, or all.
@@ -105,7 +98,6 @@ class Host(Protocol):
         Raises:
             HostError: they cannot be read.
         """
-        ...
 
     def delete(self, session_id: str) -> None:
         """Delete a saved session with the files beside it.
@@ -113,4 +105,3 @@ class Host(Protocol):
         Raises:
             HostError: there is none, it is open, or it cannot be deleted.
         """
-        ...

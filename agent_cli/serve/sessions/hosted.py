@@ -4,16 +4,8 @@ import asyncio
 
 import msgspec
 
+from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import Client
-from agent_cli.protocol.events import (
-    AnyEvent,
-    ApprovalRequested,
-    ApprovalResolved,
-    ErrorInfo,
-    QuestionAsked,
-    QuestionResolved,
-    SessionClosed,
-)
 from agent_cli.protocol.operations import Interrupt
 
 from .event_log import EventLog
@@ -30,11 +22,11 @@ class HostedSession:
         self.notes = opened.notes
         self.session_id = opened.client.snapshot().session_id
         self.log = EventLog()
-        self._pending: dict[str, AnyEvent] = {}
+        self._pending: dict[str, ev.AnyEvent] = {}
         self._pump = asyncio.create_task(self._take_events())
 
     @property
-    def pending(self) -> tuple[AnyEvent, ...]:
+    def pending(self) -> tuple[ev.AnyEvent, ...]:
         """The approvals and questions that wait for an answer."""
         return tuple(self._pending.values())
 
@@ -46,18 +38,16 @@ class HostedSession:
         self._pump.cancel()
         await asyncio.gather(self._pump, return_exceptions=True)
         if not self.log.is_over:
-            lost = ErrorInfo("closed", "The session did not end in time.")
-            self.log.append(SessionClosed(seq=self.log.last + 1, session_id=self.session_id, error=lost))
+            lost = ev.ErrorInfo("closed", "The session did not end in time.")
+            self.log.append(ev.SessionClosed(seq=self.log.last + 1, session_id=self.session_id, error=lost))
 
     async def _take_events(self) -> None:
         async for event in self.client.events():
             match event:
-                case ApprovalRequested(request_id=request_id) | QuestionAsked(request_id=request_id):
+                case ev.ApprovalRequested(request_id=request_id) | ev.QuestionAsked(request_id=request_id):
                     self._pending[request_id] = event
-                case ApprovalResolved(request_id=request_id) | QuestionResolved(request_id=request_id):
+                case ev.ApprovalResolved(request_id=request_id) | ev.QuestionResolved(request_id=request_id):
                     self._pending.pop(request_id, None)
-                case _:
-                    pass
             self.log.append(event)
 
 

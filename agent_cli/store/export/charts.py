@@ -83,8 +83,7 @@ def plot(
     across: tuple[str, Callable[[float], str]] = ("model call", lambda number: f"{number:.0f}"),
 ) -> str:
     """Return a line chart over a grid. `across` is the name of the horizontal axis and a formatter for its
-    values.
-    """
+    values."""
     points = _thinned(points)
     first = points[0][0]
     last = points[-1][0] if points[-1][0] > first else first + 1

@@ -13,8 +13,8 @@ import msgspec
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.records import AnyRecord, ModelCalled
 from agent_cli.protocol.sanitize import clean, one_line
-from agent_cli.protocol.usage import CHARS_PER_TOKEN, Totals
-from agent_cli.session.costs import Costs
+from agent_cli.protocol.usage import CHARS_PER_TOKEN
+from agent_cli.session.costs import Costs, totals_of
 from agent_cli.session.steps import Step, steps_of
 from agent_cli.session.timing import SHARES, Interval, Share, Timing, by_turn, percentile, shares_of
 
@@ -229,13 +229,13 @@ def _causes(calls: Sequence[ModelCalled]) -> str:
     lines = costs.lines()
     weights = [line.totals.cost_usd or 0.0 for line in lines]
     if not any(weights):
-        weights = [float(_tokens(line.totals)) for line in lines]
+        weights = [float(line.totals.known) for line in lines]
     rows = [
         [
             line.cause,
             line.model,
             str(line.totals.requests),
-            tokens(_tokens(line.totals)),
+            tokens(line.totals.known),
             money(line.totals.cost_usd),
         ]
         for line in lines
@@ -316,12 +316,10 @@ def _sub_agents(calls: Sequence[ModelCalled], agents: Mapping[str, str]) -> str:
             by_agent.setdefault(call.agent, []).append(call)
     rows, weights = [], []
     for agent, own in by_agent.items():
-        sums = Totals()
-        for call in own:
-            sums = sums.plus(call.usage, call.cost_usd)
+        sums = totals_of(own)
         took = sum(call.duration_s for call in own)
-        weights.append(sums.cost_usd or float(_tokens(sums)))
-        facts = (str(len(own)), tokens(_tokens(sums)), _seconds(took), money(sums.cost_usd))
+        weights.append(sums.cost_usd or float(sums.known))
+        facts = (str(len(own)), tokens(sums.known), _seconds(took), money(sums.cost_usd))
         rows.append([agents.get(agent, agent), *facts])
     head = ["sub-agent", "calls", "tokens", "time of model calls", "cost"]
     return _listed("Sub-agents", head, rows, weights) if rows else ""
@@ -380,10 +378,6 @@ def _rows(rows: Sequence[Sequence[str]]) -> str:
 def _cell(text: str, is_left: bool, more: str = "") -> str:
     shown = escape(one_line(text)[:120])
     return f"<td{'' if is_left else _RIGHT}>{shown}{more}</td>"
-
-
-def _tokens(totals: Totals) -> int:
-    return sum(count or 0 for count in (totals.input, totals.output, totals.cache_read, totals.cache_write))
 
 
 def _seconds(seconds: float) -> str:

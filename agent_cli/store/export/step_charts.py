@@ -71,8 +71,7 @@ def grouped(steps: Sequence[Step], most: int = _MOST_BARS) -> list[Group]:
 
 def context_chart(steps: Sequence[Step]) -> str:
     """Draw the parts of each request as stacked areas, with compactions marked. Of grouped steps the largest
-    request is drawn.
-    """
+    request is drawn."""
     groups = grouped(steps, 180)
     shown = [group.fullest.parts for group in groups]
     top, lines = _grid([sum(parts.values()) for parts in shown])

@@ -5,7 +5,15 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.protocol.messages import AssistantMessage, Image, PlanItem, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.messages import (
+    AssistantMessage,
+    Image,
+    PlanItem,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+    is_prompt,
+)
 from agent_cli.protocol.records import (
     AnyRecord,
     CompactionSaved,
@@ -18,8 +26,10 @@ from agent_cli.protocol.records import (
     TurnEnded,
     TurnsRedone,
     TurnsUndone,
+    header_of,
 )
 from agent_cli.protocol.usage import Totals
+from agent_cli.session.costs import totals_of
 from agent_cli.session.titles import title_of
 from agent_cli.session.undo_state import taken_back
 
@@ -94,8 +104,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
 def transcript_of(records: Sequence[AnyRecord]) -> Transcript:
     """Build the transcript from the records of a session; the first one is its header."""
-    header = records[0]
-    assert isinstance(header, Header)
+    header = header_of(records)
     results = {each.call_id: each for each in reversed(records) if isinstance(each, ToolResult)}
     undone = taken_back(records).messages
     turns = [Turn(0, "", header.time)]
@@ -108,15 +117,12 @@ def transcript_of(records: Sequence[AnyRecord]) -> Transcript:
         turn.undone = bool(turn.turn_id) and turn.turn_id in undone
     plans = [each.plan for each in records if isinstance(each, ToolResult) and each.plan is not None]
     called = [each for each in records if isinstance(each, ModelCalled)]
-    sums = Totals()
-    for call in called:
-        sums = sums.plus(call.usage, call.cost_usd)
     return Transcript(
         header,
         _title(records),
         tuple(turn for turn in turns if turn.number or turn.items),
         plans[-1] if plans else (),
-        sums,
+        totals_of(called),
         tuple(dict.fromkeys(call.model for call in called)) or (header.model,),
         max((record.time for record in records), default=header.time),
     )
@@ -139,7 +145,7 @@ def is_diff(text: str) -> bool:
 
 def _begins(record: AnyRecord, turn: Turn) -> bool:
     """Return True if a record is the prompt of a turn other than this one."""
-    human = isinstance(record, UserMessage) and record.origin == "human"
+    human = is_prompt(record)
     return human and (record.turn_id != turn.turn_id or not turn.number)
 
 
@@ -174,8 +180,6 @@ def _items(record: AnyRecord, results: dict[str, ToolResult]) -> Iterator[Item]:
             yield Note("A message is held back from here on", record.reason)
         case TurnEnded(error=error) if error or record.stop_reason != "end_turn":
             yield Note(f"The turn ended: {record.stop_reason}", error)
-        case _:
-            pass
 
 
 def _account(turn: Turn, record: AnyRecord) -> None:
@@ -191,7 +195,7 @@ def _title(records: Sequence[AnyRecord]) -> str:
     names = [each.title for each in records if isinstance(each, Named)]
     if names and names[-1].strip():
         return names[-1].strip()
-    prompts = (each for each in records if isinstance(each, UserMessage) and each.origin == "human")
+    prompts = (each for each in records if is_prompt(each))
     return next((title for each in prompts if (title := title_of(each.text))), "Session")
 
 

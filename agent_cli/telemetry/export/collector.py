@@ -17,6 +17,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from agent_cli.config.schema import Timeouts
+from agent_cli.fs.files import make_private
 from agent_cli.model.transport.connection_errors import Unreachable, usable_proxy
 from agent_cli.model.transport.hops import target_of
 from agent_cli.model.transport.http import Connection
@@ -324,8 +325,6 @@ def unsent_file(folder: Path, session_id: str) -> Path:
     Raises:
         OSError: the folder cannot be created.
     """
-    from agent_cli.fs.files import make_private
-
     make_private(folder)
     return folder / f"{session_id}-{time.time_ns() // 1_000_000:x}.jsonl"
 

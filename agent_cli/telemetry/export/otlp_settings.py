@@ -78,7 +78,7 @@ def otlp_settings(env: Mapping[str, str], *, protobuf: bool) -> OtlpSettings:
     return OtlpSettings(
         endpoint,
         _protocol(_given(env, "PROTOCOL"), protobuf),
-        _headers(_given(env, "HEADERS")),
+        {name.lower(): value for name, value in _pairs(_given(env, "HEADERS")).items()},
         _timeout_s(_given(env, "TIMEOUT")),
     )
 
@@ -124,10 +124,6 @@ def _protocol(asked: str, protobuf: bool) -> Protocol:
             )
         case _:
             raise OtlpError(f"{_PREFIX}PROTOCOL is neither http/json nor http/protobuf; others are not offered")
-
-
-def _headers(text: str) -> dict[str, str]:
-    return {name.lower(): value for name, value in _pairs(text).items()}
 
 
 def _timeout_s(text: str) -> float:

@@ -38,11 +38,9 @@ class SpanFile(Protocol):
         Raises:
             OSError: it cannot be written.
         """
-        ...
 
     def close(self) -> None:
         """Finish and close the file."""
-        ...
 
 
 def open_trace(path: Path, resource: Mapping[str, Any]) -> SpanFile:

@@ -16,6 +16,7 @@ from agent_cli.protocol.records import (
     HookCompleted,
     ModelCalled,
     TurnEnded,
+    header_of,
 )
 from agent_cli.session.timing import Interval, Timing, by_turn
 from agent_cli.store.catalog import children_folder
@@ -37,9 +38,7 @@ class Recorded(msgspec.Struct, frozen=True):
     @property
     def header(self) -> Header:
         """The first record."""
-        first = self.records[0]
-        assert isinstance(first, Header)
-        return first
+        return header_of(self.records)
 
 
 def recorded(path: Path) -> Recorded:
@@ -214,8 +213,6 @@ class _Builder:
                 }  # fmt: skip
                 span_id = _id(16, trace_id, saved.id)
                 yield self._span(trace_id, span_id, root, "compaction", "compaction", interval, common | sizes)
-            case _:
-                pass
 
     def _span(
         self,

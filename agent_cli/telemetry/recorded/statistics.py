@@ -224,10 +224,4 @@ def _order(by: Grouping) -> Callable[[Row], tuple[float, ...] | str]:
         return lambda row: row.key
     if by == "tool":
         return lambda row: (-row.calls.total_s, -row.calls.calls)
-    return lambda row: (-(row.totals.cost_usd or 0.0), -tokens_of(row.totals), -row.wall_s)
-
-
-def tokens_of(totals: Totals) -> int:
-    """Return the total of all tokens, input and output."""
-    fields = (totals.input, totals.output, totals.cache_read, totals.cache_write)
-    return sum(count or 0 for count in fields)
+    return lambda row: (-(row.totals.cost_usd or 0.0), -row.totals.known, -row.wall_s)

@@ -18,18 +18,7 @@ from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, check_judged_place, locate, resolve_path
 from ..kit.output import counted
-from .file_change import (
-    NO_HUNKS,
-    UNKNOWN,
-    PlannedChange,
-    hunks_note,
-    python_note,
-    read_for_change,
-    refuse_unknown_encoding,
-    run_in_thread,
-    short_diff,
-    with_knowledge,
-)
+from . import file_change
 
 if TYPE_CHECKING:
     from .patch_format import FilePatch
@@ -47,7 +36,7 @@ class PatchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Create(msgspec.Struct, frozen=True):
     """Create a file."""
 
-    change: PlannedChange
+    change: file_change.PlannedChange
     diff: Diff
     executable: bool | None = None
     """True to make it executable, False not to; None for the default of a new file, or the mode of `source`."""
@@ -64,7 +53,7 @@ class Create(msgspec.Struct, frozen=True):
 class Change(msgspec.Struct, frozen=True):
     """Change the contents or mode of a file."""
 
-    change: PlannedChange
+    change: file_change.PlannedChange
     before: TextFile
     diff: Diff
     executable: bool | None = None
@@ -121,12 +110,12 @@ class ApplyPatch:
         return (*writes, *reads)
 
     async def preview(self, params: PatchParams, context: ToolContext) -> Preview:
-        steps = await run_in_thread(partial(_planned, params, context))
+        steps = await file_change.run_in_thread(partial(_planned, params, context))
         by_hunk = all(map(_has_independent_hunks, steps))
         return Preview("".join(step.diff.text for step in steps) or "No change.", kind="diff", by_hunk=by_hunk)
 
     async def run(self, params: PatchParams, context: ToolContext) -> ToolOutcome:
-        return await run_in_thread(partial(_applied, params, context))
+        return await file_change.run_in_thread(partial(_applied, params, context))
 
 
 def _parsed(params: PatchParams) -> "tuple[FilePatch, ...]":
@@ -167,9 +156,11 @@ def _applied(params: PatchParams, context: ToolContext) -> ToolOutcome:
     _write(steps)
     seen: dict[str, str] = {}
     for step in steps:
-        seen.update({step.place.real: UNKNOWN} if isinstance(step, Remove) else step.change.seen(context))
+        seen.update(
+            {step.place.real: file_change.UNKNOWN} if isinstance(step, Remove) else step.change.seen(context)
+        )
     return ToolOutcome(
-        text="\n".join(_said(step) for step in steps) + (hunks_note(left_out) if left_out else ""),
+        text="\n".join(_said(step) for step in steps) + (file_change.hunks_note(left_out) if left_out else ""),
         display="".join(step.diff.text for step in steps),
         changes=tuple(_file_change(step) for step in steps if not _is_idle(step)),
         seen=seen,
@@ -209,7 +200,7 @@ def _accepted(steps: list[Step], kept: Collection[int]) -> tuple[list[Step], str
         else:
             left_out += step.diff.text
     if not accepted:
-        raise ToolError(NO_HUNKS)
+        raise ToolError(file_change.NO_HUNKS)
     return accepted, left_out
 
 
@@ -245,7 +236,7 @@ def _steps(file: "FilePatch", place: Resolved, context: ToolContext) -> list[Ste
         return [_added(file, place)]
     if link := link_target(place.real):
         return [_link_removed(file, place, *link)]
-    before = read_for_change(place)
+    before = file_change.read_for_change(place)
     if file.kind == "delete":
         return [_deleted(file, place, before, context)]
     return _updated(file, place, before, context)
@@ -258,7 +249,7 @@ def _added(file: "FilePatch", place: Resolved) -> Step:
             " `*** Update File:` to change it."
         )
     after = "".join(hunk.new for hunk in file.hunks)
-    change = PlannedChange(place, None, after, after, codec_for_new(after))
+    change = file_change.PlannedChange(place, None, after, after, codec_for_new(after))
     return Create(change, _headed(change.diff, "/dev/null", f"b/{place.relative}"), file.executable)
 
 
@@ -316,23 +307,23 @@ def _updated(file: "FilePatch", place: Resolved, before: TextFile, context: Tool
     from .patch_apply import with_hunks
 
     for hunk in file.hunks:
-        refuse_unknown_encoding(before, place.shown, hunk.new)
+        file_change.refuse_unknown_encoding(before, place.shown, hunk.new)
         refuse_elision(hunk.new, hunk.old, f"The hunk at line {hunk.line} of the patch", place.shown)
     edited = with_hunks(before.text, file.hunks, place.shown)
-    change, note = with_knowledge(
-        PlannedChange(place, before, edited.text),
+    change, note = file_change.with_knowledge(
+        file_change.PlannedChange(place, before, edited.text),
         context,
         lambda base: with_hunks(base, file.hunks, place.shown).text,
     )
     note = edited.note + note
     if edited.near:
-        note += f" Result:\n{short_diff(change.diff.text)}"
+        note += f" Result:\n{file_change.short_diff(change.diff.text)}"
     if file.target and (target := locate(context, file.target)).real != place.real:
         return _moved(change, before, target, note, file.executable)
     return [_changed(change, before, note, file.executable)]
 
 
-def _changed(change: PlannedChange, before: TextFile, note: str, executable: bool | None) -> Step:
+def _changed(change: file_change.PlannedChange, before: TextFile, note: str, executable: bool | None) -> Step:
     diff = change.diff
     if executable is None or executable == bool(before.stamp.mode & 0o111):
         return Change(change, before, diff, None, note)
@@ -343,7 +334,7 @@ def _changed(change: PlannedChange, before: TextFile, note: str, executable: boo
 
 
 def _moved(
-    change: PlannedChange, before: TextFile, target: Resolved, note: str, executable: bool | None
+    change: file_change.PlannedChange, before: TextFile, target: Resolved, note: str, executable: bool | None
 ) -> list[Step]:
     if os.path.lexists(target.real):
         raise ToolError(f"{target.shown} exists already, so nothing can be moved there. Nothing was changed.")
@@ -432,7 +423,9 @@ def _said(step: Step) -> str:
     done = "Created" if isinstance(step, Create) else "Changed"
     mode = {True: " It is now executable.", False: " It is no longer executable.", None: ""}[step.executable]
     counts = f"{counted(step.diff.added, 'line')} added, {step.diff.removed} removed"
-    return f"{done} {shown}: {counts}.{mode}{step.note}{python_note(step.place.real, step.change.after)}"
+    return (
+        f"{done} {shown}: {counts}.{mode}{step.note}{file_change.python_note(step.place.real, step.change.after)}"
+    )
 
 
 def _file_change(step: Step) -> FileChange:

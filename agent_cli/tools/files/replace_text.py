@@ -7,19 +7,10 @@ from pathlib import PurePath
 
 import msgspec
 
+from agent_cli.workspace.editing import search
 from agent_cli.workspace.editing.line_endings import LineView
 from agent_cli.workspace.editing.nearest_match import nearest_region
 from agent_cli.workspace.editing.normalize import TYPOGRAPHIC, typography
-from agent_cli.workspace.editing.search import (
-    MAX_LAX_CHARS,
-    MAX_PLACES,
-    Found,
-    Match,
-    Missing,
-    Several,
-    cuts_a_word,
-    find,
-)
 from agent_cli.workspace.editing.three_way import merge_texts
 from agent_cli.workspace.editing.transplant import changes
 
@@ -52,7 +43,7 @@ class EditMessages(msgspec.Struct, frozen=True):
     """True if all occurrences are to be replaced."""
 
 
-Seek = Callable[[str, str, str], Found]
+Seek = Callable[[str, str, str], search.Found]
 """Locates a passage in a text whose lines end with `\\n`. Arguments: text, old passage, new passage."""
 
 
@@ -68,21 +59,23 @@ def with_edit(text: str, edit: Edit, words: EditMessages, seek: Seek | None = No
         raise ToolError(f"{words.label}: `old` is empty. Use write_file to create a file. Nothing was changed.")
     if old == new:
         raise ToolError(f"{words.label}: old and new text are identical. Nothing was changed.")
-    found_there = seek(view.text, old, new) if seek else find(view.text, old, new, everywhere=edit.replace_all)
+    found_there = (
+        seek(view.text, old, new) if seek else search.find(view.text, old, new, everywhere=edit.replace_all)
+    )
     match found_there:
-        case Match() as found:
+        case search.Match() as found:
             if (line := _made_before(view, old, new, found)) and not edit.replace_all:
                 return EditResult(text, _already(words.label, line))
             return _edited(view, found, words)
-        case Several(layer=layer, starts=starts):
+        case search.Several(layer=layer, starts=starts):
             raise ToolError(_ambiguous(view, starts, layer, words))
-        case Missing() as missing:
+        case search.Missing() as missing:
             if missing.at is None and (line := _stands_alone(view, old, new)):
                 return EditResult(text, _already(words.label, line))
             raise ToolError(_not_found(view, old, new, missing, words))
 
 
-def _edited(view: LineView, found: Match, words: EditMessages) -> EditResult:
+def _edited(view: LineView, found: search.Match, words: EditMessages) -> EditResult:
     label, shown = words.label, words.shown
     removed = "".join(view.text[start:end] for start, end, _ in found.pieces)
     added = "".join(new for _, _, new in found.pieces)
@@ -101,7 +94,7 @@ def _edited(view: LineView, found: Match, words: EditMessages) -> EditResult:
     return EditResult(after, note, found.near)
 
 
-def _made_before(view: LineView, old: str, new: str, found: Match) -> int:
+def _made_before(view: LineView, old: str, new: str, found: search.Match) -> int:
     """Return the line where `new`, which contains `old`, already surrounds the match of `old`; 0 if it does
     not."""
     inside = new.find(old)
@@ -128,7 +121,7 @@ def _only_line(view: LineView, new: str) -> int:
     at = view.text.find(new)
     if at < 0 or len(new.strip()) < _MIN_APPLIED_CHARS or view.text.find(new, at + 1) >= 0:
         return 0
-    return 0 if cuts_a_word(view.text, at, at + len(new)) else view.line_of(at)
+    return 0 if search.cuts_a_word(view.text, at, at + len(new)) else view.line_of(at)
 
 
 def _already(label: str, line: int) -> str:
@@ -145,8 +138,8 @@ def _ambiguous(view: LineView, starts: tuple[int, ...], layer: str, words: EditM
 
 def _lines(view: LineView, starts: tuple[int, ...]) -> str:
     """Format the lines at some offsets for a sentence."""
-    numbers = list(dict.fromkeys(str(view.line_of(start)) for start in starts[:MAX_PLACES]))
-    more = " and more" if len(starts) > MAX_PLACES else ""
+    numbers = list(dict.fromkeys(str(view.line_of(start)) for start in starts[: search.MAX_PLACES]))
+    more = " and more" if len(starts) > search.MAX_PLACES else ""
     return f"{'line' if len(numbers) == 1 and not more else 'lines'} {', '.join(numbers)}{more}"
 
 
@@ -160,7 +153,7 @@ def _line_at(text: str, offset: int) -> str:
     return text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0]
 
 
-def _not_found(view: LineView, old: str, new: str, missing: Missing, words: EditMessages) -> str:
+def _not_found(view: LineView, old: str, new: str, missing: search.Missing, words: EditMessages) -> str:
     what, shown = f"{words.label}: {words.what}", words.shown
     if missing.at is not None:
         line = view.line_of(missing.at)
@@ -176,7 +169,7 @@ def _not_found(view: LineView, old: str, new: str, missing: Missing, words: Edit
     else:
         said = f"{what} does not occur in {shown}."
     if missing.skipped:
-        said += f" (In files over {MAX_LAX_CHARS / 1e6:.0f} MB only exact text is found.)"
+        said += f" (In files over {search.MAX_LAX_CHARS / 1e6:.0f} MB only exact text is found.)"
     return f"{said} Nothing was changed. {nearest_region(view.text, old)}"
 
 

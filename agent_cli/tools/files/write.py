@@ -9,19 +9,13 @@ import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath, WritePath
 from agent_cli.protocol.messages import ResultKind
+from agent_cli.workspace.editing.unified_diff import unified_diff
 from agent_cli.workspace.files.encoding import codec_for_new
 from agent_cli.workspace.files.reader import TextFile, stamp_of
 from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
-from .file_change import (
-    PlannedChange,
-    StaleFileError,
-    known_text,
-    read_for_change,
-    refuse_unknown_encoding,
-    run_in_thread,
-)
+from . import file_change
 
 _MAX_SHOWN_LINES = 120
 
@@ -53,10 +47,10 @@ class WriteFile:
         return (changed, ReadPath(place.real, place.shown)) if os.path.lexists(place.real) else (changed,)
 
     async def preview(self, params: WriteParams, context: ToolContext) -> Preview:
-        return await run_in_thread(partial(_shown, params, context))
+        return await file_change.run_in_thread(partial(_shown, params, context))
 
     async def run(self, params: WriteParams, context: ToolContext) -> ToolOutcome:
-        return await run_in_thread(partial(_made, params, context))
+        return await file_change.run_in_thread(partial(_made, params, context))
 
 
 def _shown(params: WriteParams, context: ToolContext) -> Preview:
@@ -77,26 +71,28 @@ def _made(params: WriteParams, context: ToolContext) -> ToolOutcome:
     return change.make(context, note)
 
 
-def _planned(params: WriteParams, context: ToolContext) -> tuple[PlannedChange, str]:
+def _planned(params: WriteParams, context: ToolContext) -> tuple[file_change.PlannedChange, str]:
     from .elision_check import refuse_elision, refuse_shrinking
 
     place = locate(context, params.path)
     if params.path.endswith(os.sep) or os.path.isdir(place.real):
         raise ToolError(f"{place.shown} is a directory")
     if stamp_of(place.real) is None:
-        return PlannedChange(place, None, params.content, params.content, codec_for_new(params.content)), ""
+        return file_change.PlannedChange(
+            place, None, params.content, params.content, codec_for_new(params.content)
+        ), ""
     try:
-        before = read_for_change(place)
+        before = file_change.read_for_change(place)
     except ToolError as error:
         raise ToolError(f"{error}; it was not overwritten") from error
     base = _base(place, before, context)
     content = _like(base, params.content.removeprefix("\ufeff") if before.codec.bom else params.content)
-    refuse_unknown_encoding(before, place.shown, content)
+    file_change.refuse_unknown_encoding(before, place.shown, content)
     refuse_elision(content, base, "The content", place.shown)
     if not params.may_shrink:
         refuse_shrinking(base, content, place.shown)
     if base == before.text:
-        return PlannedChange(place, before, content, content), ""
+        return file_change.PlannedChange(place, before, content, content), ""
     return _merged(place, before, base, content, context)
 
 
@@ -107,7 +103,7 @@ def _base(place: Resolved, before: TextFile, context: ToolContext) -> str:
         return before.text
     if hash is None:
         raise ToolError(f"{place.shown} exists and you have not read it. Read it before you replace it.")
-    base = known_text(context, hash)
+    base = file_change.known_text(context, hash)
     if base is None:
         raise ToolError(f"{place.shown} has changed since you read it. Read it again before you replace it.")
     return base
@@ -115,27 +111,25 @@ def _base(place: Resolved, before: TextFile, context: ToolContext) -> str:
 
 def _merged(
     place: Resolved, before: TextFile, base: str, content: str, context: ToolContext
-) -> tuple[PlannedChange, str]:
+) -> tuple[file_change.PlannedChange, str]:
     """Return the new content merged with changes by others, if they are in different places."""
     from agent_cli.workspace.editing.three_way import merge_texts
 
     both = merge_texts(base, content, before.text)
-    from agent_cli.workspace.editing.unified_diff import unified_diff
-
     theirs = unified_diff(base, before.text, place.relative).text.split("\n")[2:]
     shown = "\n".join(theirs[:_MAX_SHOWN_LINES])
     whole = len(theirs) <= _MAX_SHOWN_LINES
     if both is not None:
         note = f" Others had changed the file since you last read it; their changes were kept:\n{shown}"
-        return PlannedChange(place, before, both, both if whole else content), note
+        return file_change.PlannedChange(place, before, both, both if whole else content), note
     said = (
         f"{place.shown} was changed by others since you last read it, in places that you change too. Nothing was"
         f" written. What they changed:\n{shown}"
     )
     if not whole:
         raise ToolError(f"{said}\n… and more. Read the file again, then write it with their changes in it.")
-    seen = PlannedChange(place, before, before.text, before.text).seen(context)
-    raise StaleFileError(
+    seen = file_change.PlannedChange(place, before, before.text, before.text).seen(context)
+    raise file_change.StaleFileError(
         f"{said}\nSend your content again with their changes worked in (you need not read the file).", seen
     )
 

@@ -97,15 +97,12 @@ class Egress(Protocol):
     @property
     def connected(self) -> int:
         """Number of connections made to hosts so far."""
-        ...
 
     async def open(self) -> str:
         """Return the proxy's URL for a command about to start; empty if no host is allowed."""
-        ...
 
     def take_refused(self) -> tuple[str, ...]:
         """Return the hosts refused to commands since the last call."""
-        ...
 
 
 class Resources(Protocol):
@@ -113,7 +110,6 @@ class Resources(Protocol):
 
     def find(self, name: str) -> tuple[str, str] | None:
         """Return server and URI for a name `SERVER:URI`; None if there is no such server."""
-        ...
 
     async def read(self, server: str, uri: str) -> "ToolOutcome":
         """Read a document.
@@ -121,7 +117,6 @@ class Resources(Protocol):
         Raises:
             ToolError: it cannot be read; the message says why.
         """
-        ...
 
 
 class Buffers(Protocol):
@@ -129,11 +124,9 @@ class Buffers(Protocol):
 
     async def text(self, path: str) -> str | None:
         """Return the editor's text of a file (absolute path), saved or not; None if the editor cannot tell."""
-        ...
 
     async def show(self, path: str, text: str) -> None:
         """Send the editor the text of a file that was written, to update its buffer."""
-        ...
 
 
 Confine = Callable[[Path | None], Confinement | None]
@@ -244,27 +237,22 @@ class Tool(Protocol):
     @property
     def editable(self) -> str:
         """The string parameter that the user may edit before the call runs; empty for none."""
-        ...
 
     @property
     def result_kind(self) -> ResultKind:
         """Part of its results that a front end shows."""
-        ...
 
     @property
     def label(self) -> str:
         """Display name, such as `Edit`; empty to use its name."""
-        ...
 
     @property
     def counted(self) -> str:
         """Noun for counting its calls when several are shown as one, such as `file`; empty if they are not
         grouped."""
-        ...
 
     def title(self, params: Any) -> str:
         """Return one line for the user: the path, pattern or command."""
-        ...
 
     def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
         """Return the actions of a call.
@@ -272,7 +260,6 @@ class Tool(Protocol):
         Raises:
             ToolError: the parameters are invalid, for example an impossible path.
         """
-        ...
 
     async def preview(self, params: Any, context: ToolContext) -> Preview:
         """Return a preview of the change.
@@ -280,7 +267,6 @@ class Tool(Protocol):
         Raises:
             ToolError: the call cannot be done; the message says why.
         """
-        ...
 
     async def run(self, params: Any, context: ToolContext) -> ToolOutcome:
         """Run the call.
@@ -288,7 +274,6 @@ class Tool(Protocol):
         Raises:
             ToolError: it could not be done, and nothing was changed; the message says why.
         """
-        ...
 
 
 class ForeignTool(ABC):

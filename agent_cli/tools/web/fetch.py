@@ -10,6 +10,7 @@ from agent_cli.protocol.actions import Action, Fetch
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import clean
+from agent_cli.workspace.files.encoding import decode
 
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
 
@@ -141,8 +142,6 @@ async def _readable(html: bytes, context: ToolContext) -> str:
 
 def _decoded(data: bytes, charset: str) -> str:
     """Decode by the charset from the server, otherwise by what the document declares or looks like."""
-    from agent_cli.workspace.files.encoding import decode
-
     if _CHARSETS.fullmatch(charset.lower()):
         try:
             return data.decode(charset, "replace")

@@ -85,47 +85,36 @@ class CommandContext(Protocol):
     @property
     def columns(self) -> int:
         """Maximum width of a line in columns."""
-        ...
 
     async def submit(self, operation: Operation) -> None:
         """Submit an operation to the engine."""
-        ...
 
     def say(self, text: str, wrap: bool = True) -> None:
         """Print lines that are already safe to print. Without `wrap`, do not break lines between words."""
-        ...
 
     def prefill(self, text: str, note: str) -> None:
         """Put text into the input line for the user to change and send; `note` says so if that is possible."""
-        ...
 
     def summary(self) -> str:
         """Return the summary shown last; empty if there was none."""
-        ...
 
     def expand(self) -> None:
         """Print the text shortened last in full; a second call prints the one before it."""
-        ...
 
     def show_turns(self, turns: Iterator[Sequence[AnyEvent]], count: int) -> None:
         """Print the newest of `count` turns, given newest first; the earlier turns are folded."""
-        ...
 
     async def pick(self, title: str, choices: Sequence[Choice]) -> str:
         """Have the user pick a choice; returns its value, empty if the user cancels."""
-        ...
 
     def use_theme(self, theme: Theme) -> None:
         """Use other colours from now on."""
-        ...
 
     def to_clipboard(self, text: str) -> bool:
         """Ask the terminal to copy a text to the clipboard (OSC 52); False if there is no terminal."""
-        ...
 
     def exit_repl(self, leaving: ExitReason) -> None:
         """End the REPL."""
-        ...
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from agent_cli.protocol.usage import CostLine, Totals
 
 from ..text import lines
 from ..text.theme import Theme
+from ..text.time_shares import draw_bar, percent
 
 _BAR = 30
 _LEAST_BAR = 8
@@ -26,7 +27,7 @@ def render_chart(totals: Totals, parts: Sequence[CostLine], theme: Theme, width:
 
 def _bars(totals: Totals, parts: Sequence[CostLine], theme: Theme, width: int) -> list[str]:
     by_money = not totals.unpriced and bool(totals.cost_usd)
-    sizes = [(part.totals.cost_usd or 0.0) if by_money else float(_tokens(part.totals)) for part in parts]
+    sizes = [(part.totals.cost_usd or 0.0) if by_money else float(part.totals.known) for part in parts]
     whole = sum(sizes)
     if not whole:
         return []
@@ -38,11 +39,11 @@ def _bars(totals: Totals, parts: Sequence[CostLine], theme: Theme, width: int) -
     most = max(_LEAST_BAR, min(_BAR, width - widest - 10))
     rows = [theme.paint("muted", f"  By {'money' if by_money else 'tokens, since not every price is known'}:")]
     rows += [
-        f"  {name}{' ' * (widest - lines.cells(name))}  {_bar(size / whole, most):<{most}}  {_share(size / whole)}"
+        f"  {lines.pad(name, widest)}  {draw_bar(size / whole, most):<{most}}  {percent(size / whole)}"
         for name, (_, size) in zip(names, shown, strict=True)
     ]
     if rest:
-        rows.append(theme.paint("muted", f"  {len(rest)} more: {_share(sum(size for _, size in rest) / whole)}"))
+        rows.append(theme.paint("muted", f"  {len(rest)} more: {percent(sum(size for _, size in rest) / whole)}"))
     return rows
 
 
@@ -55,23 +56,10 @@ def _prompts(totals: Totals, theme: Theme, width: int) -> list[str]:
     ends = [round(_BAR * sum(counts[:at]) / whole) for at in range(len(counts) + 1)]
     bar = "".join(mark * (ends[at + 1] - ends[at]) for at, (_, mark, _) in enumerate(_PROMPT_PARTS))
     legend = ", ".join(
-        f"{mark} {name} {_share(count / whole)}"
+        f"{mark} {name} {percent(count / whole)}"
         for (_, mark, name), count in zip(_PROMPT_PARTS, counts, strict=True)
         if count
     )
     row = f"  {bar}  {legend}"
     rows = [row] if lines.cells(row) <= width else [f"  {bar}", *lines.wrap(f"  {legend}", width)]
     return [theme.paint("muted", "  Of what was sent:"), *rows]
-
-
-def _tokens(totals: Totals) -> int:
-    fields = (totals.input, totals.output, totals.cache_read, totals.cache_write)
-    return sum(count or 0 for count in fields)
-
-
-def _bar(share: float, most: int) -> str:
-    return "▪" * max(1, round(most * share)) if share > 0 else ""
-
-
-def _share(share: float) -> str:
-    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import Literal, cast
 
-from ..services import HookLine, PluginLine, ServerLine, SkillLine
+from agent_cli.protocol.client import ServerStatus
+
+from ..services import HookLine, PluginLine, SkillLine
 from ..text import lines
 from ..text.theme import Role, Theme
 from .api import CommandContext
@@ -42,7 +44,7 @@ def server_names(context: CommandContext) -> Iterable[str]:
 
 
 async def _changed(
-    context: CommandContext, servers: tuple[ServerLine, ...], change: Literal["restart", "on", "off"], name: str
+    context: CommandContext, servers: tuple[ServerStatus, ...], change: Literal["restart", "on", "off"], name: str
 ) -> str:
     found = next((each for each in servers if each.name == name), None)
     if found is None:
@@ -52,7 +54,7 @@ async def _changed(
     return lines.one_line(await context.host.change_server(name, change), 400)
 
 
-def _rows(servers: tuple[ServerLine, ...], theme: Theme, columns: int) -> list[str]:
+def _rows(servers: tuple[ServerStatus, ...], theme: Theme, columns: int) -> list[str]:
     width = max((len(_word(each.name)) for each in servers), default=0)
     rows = []
     for each in servers:
@@ -65,7 +67,7 @@ def _rows(servers: tuple[ServerLine, ...], theme: Theme, columns: int) -> list[s
     return rows
 
 
-def _details(server: ServerLine, theme: Theme) -> str:
+def _details(server: ServerStatus, theme: Theme) -> str:
     facts = {
         "state": server.state,
         "error": server.error,
@@ -82,7 +84,7 @@ def _details(server: ServerLine, theme: Theme) -> str:
     return "\n".join(rows)
 
 
-def _unknown(name: str, servers: tuple[ServerLine, ...]) -> str:
+def _unknown(name: str, servers: tuple[ServerStatus, ...]) -> str:
     known = ", ".join(_word(each.name) for each in servers)
     named = f"There is no MCP server named {_word(name)}." if name else "Name a server."
     return f"{named} {f'The servers are: {known}.' if known else _HOW}"

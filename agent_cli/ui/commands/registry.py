@@ -158,32 +158,13 @@ def _marked(context: CommandContext) -> list[str]:
     return [f"{word} {number}" for word in ("drop", "pin", "keep") for number in items]
 
 
-def _themes(context: CommandContext) -> tuple[str, ...]:
-    from .settings import themes
-
-    return themes()
-
-
-def _hooks(context: CommandContext) -> Iterable[str]:
-    from .extensions import hook_names
-
-    return hook_names(context)
+def _names_in(module: str, name: str) -> Callable[[CommandContext], Iterable[str]]:
+    """Return the names to offer from a module that is imported on first use."""
+    return lambda context: getattr(importlib.import_module(f".{module}", __package__), name)(context)
 
 
 def _skills(context: CommandContext) -> Iterable[str]:
     return (skill.name for skill in context.host.skills()[0])
-
-
-def _agents(context: CommandContext) -> Iterable[str]:
-    from .agents import agent_names
-
-    return agent_names(context)
-
-
-def _servers(context: CommandContext) -> Iterable[str]:
-    from .extensions import server_names
-
-    return server_names(context)
 
 
 _TALK, _CONTEXT, _FILES, _MODEL, _SESSION, _SETTINGS, _HELP = get_args(Group)
@@ -237,7 +218,8 @@ _ROWS = (
     ),
     Command(
         _TALK, "agents", "[NAME|stop NAME|send NAME TEXT|merge NAME|types]",
-        "list sub-agents, show what one did, or act on it", _in("agents", "agents"), _agents,
+        "list sub-agents, show what one did, or act on it", _in("agents", "agents"),
+        _names_in("agents", "agent_names"),
     ),
     Command(_SESSION, "status", "", "show session, model, mode and sandbox", _in("inspect", "status")),
     Command(_SESSION, "cost", "", "show tokens and cost so far", _in("inspect", "cost")),
@@ -286,18 +268,21 @@ _ROWS = (
     Command(_MODEL, "tools", "", "list the model's tools", _in("settings", "tools")),
     Command(
         _MODEL, "mcp", "[NAME]", "show MCP servers; restart, on or off NAME changes one", _in("extensions", "mcp"),
-        _servers,
+        _names_in("extensions", "server_names"),
     ),
     Command(
         _SETTINGS, "hooks", "[on|off NAME]", "show hooks and their last runs, or switch one",
-        _in("extensions", "hooks"), _hooks,
+        _in("extensions", "hooks"), _names_in("extensions", "hook_names"),
     ),
     Command(
         _MODEL, "skills", "[NAME]", "list skills, or show one; /NAME and $NAME call it",
         _in("extensions", "skills"), _skills,
     ),
     Command(_SETTINGS, "plugins", "", "list plug-ins", _in("extensions", "plugins")),
-    Command(_SETTINGS, "theme", "[NAME]", "change the colours", _in("settings", "theme"), _themes),
+    Command(
+        _SETTINGS, "theme", "[NAME]", "change the colours", _in("settings", "theme"),
+        _names_in("settings", "theme_names"),
+    ),
     Command(
         _SETTINGS, "config", "[KEY]", "show the configuration, and where each value comes from",
         _in("settings", "config"),

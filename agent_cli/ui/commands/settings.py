@@ -43,7 +43,7 @@ async def confirms_yolo(context: CommandContext) -> bool:
     return now == "yolo" or await context.pick(asked, choices) == "yes"
 
 
-def themes() -> tuple[str, ...]:
+def theme_names(context: CommandContext) -> tuple[str, ...]:
     """Return the values that `ui.theme` accepts."""
     (found,) = (field.type for field in msgspec.structs.fields(Ui) if field.name == "theme")
     return get_args(found)
@@ -119,7 +119,7 @@ async def effort(context: CommandContext, argument: str) -> None:
 
 async def theme(context: CommandContext, argument: str) -> None:
     """`/theme [NAME]`: change the colours for this session."""
-    names = themes()
+    names = theme_names(context)
     argument = argument or await _picked(context, "Colours?", dict.fromkeys(names, ""), "")
     if not argument:
         return

@@ -60,8 +60,8 @@ def render_turn(turn: TracedTurn, theme: Theme, width: int, most: int = _MOST_RO
         name = lines.truncate(name, name_width)
         bar = theme.paint(_ROLES.get(span.kind, "muted"), _bar(span, turn.duration_s, bar_width))
         failed = theme.paint("error", "✗") if span.error else " "
-        padded = name + " " * (name_width - lines.cells(name))
-        rows.append(f"  {padded} {duration(span.end_s - span.start_s):>{_TOOK}} {failed}{bar}".rstrip())
+        took = f"{duration(span.end_s - span.start_s):>{_TOOK}}"
+        rows.append(f"  {lines.pad(name, name_width)} {took} {failed}{bar}".rstrip())
     left_out = len(turn.spans) - len(shown)
     if left_out:
         rows.append(theme.paint("muted", f"  {lines.number(left_out, 'shorter one')} left out"))

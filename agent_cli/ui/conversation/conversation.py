@@ -5,7 +5,7 @@ Owns no screen: a REPL reads input, calls this class, and draws. Both REPLs shar
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -28,6 +28,7 @@ from ..commands import registry
 from ..commands.api import Choice, CommandContext, ExitReason, FirstInput
 from ..text import lines
 
+_Result = TypeVar("_Result")
 CYCLED_MODES: tuple[Mode, ...] = ("plan", "ask", "auto-edit")
 """The modes that one key cycles through; mode yolo, which asks for next to nothing, must be chosen by name."""
 
@@ -56,7 +57,7 @@ class Conversation:
         self._may_loosen, self._may_steer = may_loosen, may_steer
         self._ended: set[str] = set()
         self._closing = False
-        self._command: asyncio.Task[UserCommand | None] | None = None
+        self._command: asyncio.Task[Any] | None = None
         """The user's own shell command, or a long slash command, while it runs."""
         self._background: asyncio.Event | None = None
         """Set to continue the shell command in the background; None if it must stay in the foreground."""
@@ -150,27 +151,29 @@ class Conversation:
     async def _slash(self, name: str, argument: str) -> None:
         try:
             work = registry.run(self._context, name, argument)
-            await (self._stoppable(work) if registry.is_long(name) else work)
+            if not registry.is_long(name):
+                await work
+            elif (done := await self._stoppable(work)) is not None:
+                self._context.say("Stopped.") if done.cancelled() else done.result()
         except Exception as problem:  # report any error, so that the next line is read
             self._context.say(f"/{name} failed: {lines.one_line(str(problem)) or type(problem).__name__}")
 
-    async def _stoppable(self, work: Coroutine[None, None, None]) -> None:
-        """Run a slash command that Esc can stop."""
+    async def _stoppable(
+        self, work: Coroutine[None, None, _Result], background: asyncio.Event | None = None
+    ) -> "asyncio.Task[_Result] | None":
+        """Run a command that Esc can stop; return it when it has ended, None if another is running."""
         if self._command is not None:
             work.close()
             self._context.say("A command is running already; Esc stops it.")
-            return
-        self._background = None
-        self._command = asyncio.ensure_future(work)
+            return None
+        self._background = background
+        self._command = command = asyncio.ensure_future(work)
         try:
-            await asyncio.wait({self._command})
-            if self._command.cancelled():
-                self._context.say("Stopped.")
-            else:
-                self._command.result()
+            await asyncio.wait({command})
         finally:
-            self._command.cancel()
+            command.cancel()
             self._command = None
+        return command
 
     @property
     def runs_command(self) -> bool:
@@ -208,20 +211,12 @@ class Conversation:
         self._context.say(_SHELL_USAGE)
 
     async def _shell(self, line: "ShellLine") -> None:
-        if self._command is not None:
-            self._context.say("A command is running already; Esc stops it.")
-            return
         from .user_shell import run_shell_command
 
-        self._background = None if line.is_private else asyncio.Event()
-        self._command = asyncio.ensure_future(run_shell_command(line.command, self._context, self._background))
-        try:
-            await asyncio.wait({self._command})
-            if not line.is_private and not self._command.cancelled() and self._command.exception() is None:
-                self._commands += tuple(filter(None, (self._command.result(),)))
-        finally:
-            self._command.cancel()
-            self._command = None
+        background = None if line.is_private else asyncio.Event()
+        done = await self._stoppable(run_shell_command(line.command, self._context, background), background)
+        if done and not line.is_private and not done.cancelled() and done.exception() is None:
+            self._commands += (done.result(),)
 
     async def interrupt(self) -> None:
         """Interrupt the running turn and get its queued prompts back."""

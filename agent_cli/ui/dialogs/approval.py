@@ -240,8 +240,6 @@ class ApprovalDialog:
             case "accept edits" if self.may_accept_edits and not self._chords.ignores_key(now):
                 self._take("accept edits")
                 self._chords = Guard(now)
-            case _:
-                pass
         return ""
 
     def entered(self, text: str) -> str:

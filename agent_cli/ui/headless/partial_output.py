@@ -7,15 +7,7 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.protocol.events import (
-    AnswerCompleted,
-    AnyEvent,
-    Event,
-    FellBack,
-    RetryScheduled,
-    StepStarted,
-    TextDelta,
-)
+from agent_cli.protocol import events as ev
 
 _EVERY_S = 0.1
 _TOKEN = re.compile(r'\s+|[{}\[\],:]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}\[\],:"]+', re.DOTALL)
@@ -26,7 +18,7 @@ _OPENING = re.compile(r"\s*(?:```\w*\s*\n\s*)?(?=[{\[])")
 _CLOSING = {"{": "}", "[": "]"}
 
 
-class PartialOutput(Event, frozen=True, kw_only=True, tag="partial_output"):
+class PartialOutput(ev.Event, frozen=True, kw_only=True, tag="partial_output"):
     """The answer so far as data, if a schema was requested. It is incomplete and not validated."""
 
     value: Any
@@ -47,22 +39,20 @@ class PartialAnswer:
         self._shown: Any = None
         self._due = 0.0
 
-    def note(self, event: AnyEvent) -> PartialOutput | None:
+    def note(self, event: ev.AnyEvent) -> PartialOutput | None:
         """Process an event and return the event to emit after it, if any."""
         match event:
-            case StepStarted() | RetryScheduled() | FellBack():
+            case ev.StepStarted() | ev.RetryScheduled() | ev.FellBack():
                 self._begin()
-            case TextDelta(text=text):
+            case ev.TextDelta(text=text):
                 self._pieces.append(text)
                 if self._clock() >= self._due:
                     return self._changed(event)
-            case AnswerCompleted():
+            case ev.AnswerCompleted():
                 return self._changed(event)
-            case _:
-                pass
         return None
 
-    def _changed(self, event: AnyEvent) -> PartialOutput | None:
+    def _changed(self, event: ev.AnyEvent) -> PartialOutput | None:
         value = self._json.feed("".join(self._pieces))
         self._pieces.clear()
         if value is None or value == self._shown:

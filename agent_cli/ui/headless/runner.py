@@ -26,17 +26,10 @@ from agent_cli.protocol.operations import (
     Shutdown,
     UserInput,
 )
-from agent_cli.protocol.run_outcome import (
-    ChangedFile,
-    CommandRun,
-    Denied,
-    RunOutcome,
-    UsageTotals,
-    known_cost,
-    usage_of,
-)
+from agent_cli.protocol.run_outcome import ChangedFile, CommandRun, Denied, RunOutcome, known_cost, usage_of
 from agent_cli.protocol.sanitize import clean, escape_json
 from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason
+from agent_cli.protocol.usage import UsageTotals
 
 from ..text import lines
 from ..text.theme import NONE, is_plain
@@ -150,7 +143,6 @@ class Output(Protocol):
 
     def write(self, text: str) -> None:
         """Write and flush; do nothing after a failure."""
-        ...
 
 
 class Run:
@@ -272,8 +264,6 @@ class Run:
                 self._progress(lines.attachment_line(event))
             case ev.SessionClosed():
                 self._closed = True
-            case _:
-                pass
 
     async def _asked(self, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
         """Refuse the request: nobody can answer."""

@@ -31,11 +31,9 @@ class Code(Protocol):
 
     def line(self, text: str) -> str:
         """Return the next line."""
-        ...
 
     def partial_line(self, text: str) -> str:
         """Return the unfinished next line."""
-        ...
 
 
 class Blocks(Protocol):
@@ -43,15 +41,12 @@ class Blocks(Protocol):
 
     def block(self, source: str, width: int, number: int | None) -> list[str]:
         """Return a Markdown block; `number` is the number of an ordered list's item."""
-        ...
 
     def fence(self, line: str) -> list[str]:
         """Return the rows for the first or the last line of a fence."""
-        ...
 
     def code(self, language: str) -> Code:
         """Return the renderer of a fenced code block."""
-        ...
 
 
 class PlainBlocks:

@@ -103,8 +103,6 @@ class ApprovalLines:
                 return not_offered(line, "Not offered here: type one of the numbers, or words.")
             case "words":
                 self.calls.decide(False, feedback=line)
-            case _:
-                pass
         return ""
 
     def _take(self, name: Name) -> str:

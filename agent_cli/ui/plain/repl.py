@@ -41,7 +41,7 @@ from ..signals import ENDING, signal_handlers
 from ..text import lines
 from ..text.theme import NONE, Theme
 from .approval import ApprovalLines
-from .line_reader import LineReader
+from .line_reader import PROMPT, LineReader, Listed
 
 _WIDTH = 100
 """Maximum line width in columns."""
@@ -213,8 +213,6 @@ class PlainRepl:
                         self.say(f"· Taken back, not sent: {clean(text)}")
                 case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
                     await self._turn_over()
-                case _:
-                    pass
             self._flush()
             self._invite()
             self._changed.set()
@@ -323,8 +321,6 @@ class PlainRepl:
         """Have the user pick a choice by number or part of its text; return its value, empty for none."""
         if not choices:
             return ""
-        from .line_reader import PROMPT, Listed
-
         listed = Listed(title, choices)
         self.say("\n".join(listed.rows()))
         self._picking, picked, asked = True, None, self._question

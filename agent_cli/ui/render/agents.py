@@ -65,8 +65,6 @@ class WatchedAgent:
                 self._is_answer_over = True
             case ev.TurnCompleted() | ev.TurnAborted():
                 self.answer = event.text
-            case _:
-                pass
 
     def _say(self, text: str) -> None:
         before = "" if self._is_answer_over and text.strip() else self._text

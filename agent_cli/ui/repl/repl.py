@@ -230,8 +230,6 @@ class Repl:
                 self.say("· Up brings the prompt back.")
             case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
                 self._turn_over(event)
-            case _:
-                pass
         self._changed()
 
     def _own_names(self) -> list[str]:

@@ -177,6 +177,11 @@ def count(tokens: int | None) -> str:
     return f"{tokens / 1000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
 
 
+def pad(text: str, width: int) -> str:
+    """Return the text, filled with spaces to `width` columns."""
+    return text + " " * (width - cells(text))
+
+
 def number(count: int, noun: str, plural: str = "") -> str:
     """Return `1 line`, `3 lines`; `plural` for an irregular plural."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
@@ -184,10 +189,7 @@ def number(count: int, noun: str, plural: str = "") -> str:
 
 def tokens(totals: Totals) -> str:
     """Return tokens sent and received, including cached ones: `12.3k in, 800 out`."""
-    sent = totals.input
-    if sent is not None:
-        sent += (totals.cache_read or 0) + (totals.cache_write or 0)
-    return f"{count(sent)} in, {count(totals.output)} out"
+    return f"{count(totals.sent)} in, {count(totals.output)} out"
 
 
 def money(totals: Totals) -> str:

@@ -58,6 +58,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
 
 
+def draw_bar(share: float, width: int) -> str:
+    """Return a bar whose full length is `width`; at least one mark for any share above 0."""
+    return "▪" * max(1, round(width * share)) if share > 0 else ""
+
+
 def percent(share: float) -> str:
     """Return a share from 0 to 1 as `62%`, or `<1%`."""
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"

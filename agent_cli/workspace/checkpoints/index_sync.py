@@ -16,20 +16,8 @@ from pathlib import Path
 import msgspec
 
 from ..git.ignore_guard import BadIgnoreFile, unless_held_up
+from . import scan
 from .git import GitFailed, PrivateGit
-from .scan import (
-    IgnoredQuota,
-    Inode,
-    ScanResult,
-    UntrackedFile,
-    absent,
-    inode_if_linked,
-    look,
-    measured,
-    parents_of,
-    size_note,
-    special_kind,
-)
 from .types import CheckpointError
 
 _MOST_ROUNDS = 40
@@ -53,7 +41,7 @@ class Saved(msgspec.Struct, frozen=True):
     out: dict[str, str]
     nested: tuple[str, ...]
     """Nested repositories, whose files are not in this tree."""
-    linked: dict[str, Inode] = {}
+    linked: dict[str, scan.Inode] = {}
     """Files with several hard links."""
     special: dict[str, str] = {}
     """Pipes, sockets and devices, with a name for the kind of each."""
@@ -67,7 +55,7 @@ class _Listed(msgspec.Struct, frozen=True):
     gone: list[str]
     large: dict[str, str]
     nested: tuple[str, ...]
-    linked: dict[str, Inode]
+    linked: dict[str, scan.Inode]
     special: dict[str, str]
 
 
@@ -94,11 +82,11 @@ class WorkTree:
         self._tree = ""
         self._modes: dict[str, int] = {}
         """Permissions as of the last run; git reports files touched since."""
-        self._linked: dict[str, Inode] = {}
+        self._linked: dict[str, scan.Inode] = {}
         """Files in `_modes` that had several hard links at the last run."""
         self._out: dict[str, str] = {}
         """Ignored folders and files that are too large; they stay excluded."""
-        self._allowance = IgnoredQuota()
+        self._allowance = scan.IgnoredQuota()
 
     def holds(self, path: str) -> bool:
         """Return True if a file is in the index, or will be once it exists."""
@@ -111,7 +99,7 @@ class WorkTree:
     def forget(self) -> None:
         """Discard the index; the next state is read from the files alone."""
         self._names, self._tree, self._modes = None, "", {}
-        self._allowance = IgnoredQuota()
+        self._allowance = scan.IgnoredQuota()
         for file in (self._index, self._index.with_name(f"{self._index.name}.lock")):
             file.unlink(missing_ok=True)
 
@@ -132,7 +120,7 @@ class WorkTree:
         self._let_in(listed)
         out, small = await self._look_further(found, names, listed)
         extra = small + self._admitted(found.loose, out)
-        gone = listed.gone + sorted(name for name in absent(names, found) if not self._is_out(name))
+        gone = listed.gone + sorted(name for name in scan.absent(names, found) if not self._is_out(name))
         await self._update(listed, [*listed.present, *(each.path for each in extra)], gone)
         found.files.update((each.path, each.mode) for each in extra)
         linked = self._linked_now(listed, found, extra)
@@ -146,7 +134,9 @@ class WorkTree:
             self._tree, found.files, found.folders, tuple(empty), out, listed.nested, linked, special
         )  # fmt: skip
 
-    def _linked_now(self, listed: _Listed, found: ScanResult, extra: list[UntrackedFile]) -> dict[str, Inode]:
+    def _linked_now(
+        self, listed: _Listed, found: scan.ScanResult, extra: list[scan.UntrackedFile]
+    ) -> dict[str, scan.Inode]:
         """Return the files with several hard links. Adding or removing a link changes the file's time, so git
         lists the file and its status is read again. For other files, the last result applies."""
         now = {path: inode for path, inode in self._linked.items() if path in self._modes}
@@ -194,7 +184,7 @@ class WorkTree:
 
     def _set_names(self, names: set[str], known: set[str] | None = None) -> None:
         self._names = names
-        self._known = parents_of(names) if known is None else known
+        self._known = scan.parents_of(names) if known is None else known
 
     def _change_names(self, present: list[str], gone: list[str]) -> None:
         names = (self._names or set()).difference(gone).union(present)
@@ -202,7 +192,7 @@ class WorkTree:
 
     def _known_with(self, present: Iterable[str], gone: list[str], names: set[str]) -> set[str]:
         """Return the folders that contain files after a change."""
-        return parents_of(names) if gone else self._known | parents_of(present)
+        return scan.parents_of(names) if gone else self._known | scan.parents_of(present)
 
     async def _list(self) -> _Listed:
         """Return the differences from the index. The number of untracked files is limited by what git ignores."""
@@ -216,28 +206,28 @@ class WorkTree:
         names = dict.fromkeys(os.fsdecode(name) for name in raw.split(b"\0") if name)
         nested = tuple(name.rstrip("/") for name in names if name.endswith("/"))
         present, gone, large, total = dict[str, int](), list[str](), dict[str, str](), 0
-        linked, special = dict[str, Inode](), dict[str, str]()
+        linked, special = dict[str, scan.Inode](), dict[str, str]()
         for name in [*names, *self.covered]:
             try:
                 status = os.lstat(f"{self.top}/{name}")
             except OSError:
                 gone.append(name)
                 continue
-            if stat.S_ISREG(status.st_mode) and (why := size_note(status.st_size)):
+            if stat.S_ISREG(status.st_mode) and (why := scan.size_note(status.st_size)):
                 large[name] = why
             elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                 present[name] = -1 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
                 total += status.st_size
-                linked.update({name: inode} if (inode := inode_if_linked(status)) else {})
+                linked.update({name: inode} if (inode := scan.inode_if_linked(status)) else {})
             elif not name.endswith("/"):
                 gone.append(name)
-                special.update({} if stat.S_ISDIR(status.st_mode) else {name: special_kind(status)})
+                special.update({} if stat.S_ISDIR(status.st_mode) else {name: scan.special_kind(status)})
         if self._most[0] and (len(present) > self._most[0] or total > self._most[1]):
             raise TooMuch(f"{len(present):,} files, {total / 1e6:,.0f} MB")
         gone = [name for name in gone if self._names and name in self._names]
         return _Listed(present, gone, large, nested, linked, special)
 
-    async def _list_and_look(self) -> tuple[_Listed, ScanResult]:
+    async def _list_and_look(self) -> tuple[_Listed, scan.ScanResult]:
         """Run git's walk and ours at the same time; ours knows only the files as of the last run."""
         start = "" if self._scope == "." else self._scope
         looking = asyncio.ensure_future(self._look([start], self._names or set(), self._known, self._skipped()))
@@ -250,19 +240,19 @@ class WorkTree:
             raise failure
         return listed, looking.result()
 
-    async def _look(self, starts: list[str], names: set[str], known: set[str], skip: set[str]) -> ScanResult:
+    async def _look(self, starts: list[str], names: set[str], known: set[str], skip: set[str]) -> scan.ScanResult:
         ends_at = time.monotonic() + self._timeout_s
-        return await asyncio.to_thread(look, str(self.top), starts, names, known, skip, self._modes, ends_at)
+        return await asyncio.to_thread(scan.look, str(self.top), starts, names, known, skip, self._modes, ends_at)
 
     def _skipped(self) -> set[str]:
         return {*self._own, *(folder.rstrip("/") for folder in self._out)}
 
     async def _look_further(
-        self, found: ScanResult, names: set[str], listed: _Listed
-    ) -> tuple[dict[str, str], list[UntrackedFile]]:
+        self, found: scan.ScanResult, names: set[str], listed: _Listed
+    ) -> tuple[dict[str, str], list[scan.UntrackedFile]]:
         """Continue the walk into folders with new files, and into folders that are not ignored although git knows
         no files in them. Return what is excluded, and the files of small ignored folders."""
-        top, small = str(self.top), list[UntrackedFile]()
+        top, small = str(self.top), list[scan.UntrackedFile]()
         known = self._known if names is self._names else self._known_with(listed.present, listed.gone, names)
         skip = {*self._skipped(), *listed.nested, *listed.large}
         found.files.update((path, mode) for path, mode in listed.present.items() if path in found.files)
@@ -302,9 +292,9 @@ class WorkTree:
                     self._out.pop(name, None)
                     name = f"{folder}/" if (folder := name.rstrip("/").rpartition("/")[0]) else ""
 
-    async def _weighed(self, folder: str, found: ScanResult) -> list[UntrackedFile]:
+    async def _weighed(self, folder: str, found: scan.ScanResult) -> list[scan.UntrackedFile]:
         """Return the files of an ignored folder, unless it is excluded."""
-        inside = await asyncio.to_thread(measured, str(self.top), folder)
+        inside = await asyncio.to_thread(scan.measured, str(self.top), folder)
         if not inside.why_not and not self._allowance.grants(len(inside.files), inside.size_bytes):
             inside.why_not = f"ignored, {len(inside.files):,} files"
         if inside.why_not:
@@ -314,11 +304,11 @@ class WorkTree:
         found.special.update(inside.special)
         return inside.files
 
-    def _admitted(self, loose: list[UntrackedFile], out: dict[str, str]) -> list[UntrackedFile]:
+    def _admitted(self, loose: list[scan.UntrackedFile], out: dict[str, str]) -> list[scan.UntrackedFile]:
         """Return the ignored files to save; the others are added to `out`."""
         chosen = []
         for each in sorted(loose, key=lambda each: each.size_bytes):
-            if why := size_note(each.size_bytes):
+            if why := scan.size_note(each.size_bytes):
                 out[each.path] = why
             elif self._allowance.grants(1, each.size_bytes):
                 chosen.append(each)

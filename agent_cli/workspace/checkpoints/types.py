@@ -44,55 +44,44 @@ class Snapshots(Protocol):
     @property
     def left_out(self) -> tuple[str, ...]:
         """Display paths of files missing in the last checkpoint because they are too large."""
-        ...
 
     @property
     def uncovered(self) -> tuple[str, ...]:
         """Other relevant paths missing in it, each with the reason in parentheses."""
-        ...
 
     @property
     def needs_maintenance(self) -> bool:
         """True if `maintain` has something to do."""
-        ...
 
     async def take(self, about: Sequence[Move] = ()) -> str:
         """Save the current state, including everything known to the moves `about`, and return the checkpoint's
         id."""
-        ...
 
     async def cover(self, path: str, checkpoint: str) -> str:
         """Ensure that a file about to be written is in `checkpoint`, even if it is ignored, and return the id to
         use from now on. A file outside the covered folders is an error."""
-        ...
 
     async def mark_own_changes(self, before: str, after: str, until_s: float) -> str:
         """Record in the newest checkpoint, `after`, which files that differ from `before` have not changed since a
         moment (seconds since the epoch). Return the id to use from now on."""
-        ...
 
     async def changes(self, before: str, after: str) -> tuple[FileChange, ...]:
         """Return the files that differ between two checkpoints, with line counts; folders end with a slash."""
-        ...
 
     async def diff(self, before: str, after: str) -> str:
         """Return a unified diff between two checkpoints."""
-        ...
 
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
         """Carry out several moves as one: bring every path that differs to its state in the last target. A path
         that is not in the state of the first checkpoint, or was changed in between, is reported and not changed.
         Repeating the operation has no effect. With `dry_run` nothing is changed."""
-        ...
 
     async def resolve(
         self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
     ) -> RestoreReport:
         """Resolve files that these moves did not change: the given `paths` (as displayed), or all. `saved` is a
         checkpoint just taken with their current contents."""
-        ...
 
     async def maintain(self) -> None:
         """Maintain the store, at most once a day. May be slow, and may be cancelled at any time; nothing waits for
         it."""
-        ...

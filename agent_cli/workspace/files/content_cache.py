@@ -17,13 +17,9 @@ class ContentCache:
         self._max_bytes = max_bytes
         self._max_one_bytes = max_one_bytes
         self._held: dict[str, tuple[bool, bytes]] = {}
-        self._size_bytes = 0
-        self._lock = threading.Lock()
-
-    @property
-    def size_bytes(self) -> int:
+        self.size_bytes = 0
         """Total compressed size."""
-        return self._size_bytes
+        self._lock = threading.Lock()
 
     def keep(self, hash: str, data: bytes) -> None:
         """Store `data` under its `content_hash`. Content that is too large is silently skipped."""
@@ -38,7 +34,7 @@ class ContentCache:
         with self._lock:
             if hash not in self._held:
                 self._held[hash] = entry
-                self._size_bytes += len(entry[1])
+                self.size_bytes += len(entry[1])
             self._drop_oldest()
 
     def get(self, hash: str) -> bytes | None:
@@ -51,9 +47,9 @@ class ContentCache:
         return _unpacked(held)
 
     def _drop_oldest(self) -> None:
-        while self._size_bytes > self._max_bytes:
+        while self.size_bytes > self._max_bytes:
             oldest = next(iter(self._held))
-            self._size_bytes -= len(self._held.pop(oldest)[1])
+            self.size_bytes -= len(self._held.pop(oldest)[1])
 
 
 def _packed(data: bytes) -> tuple[bool, bytes]:

@@ -1,6 +1,7 @@
 """Cache of the symbols of a workspace's files between runs, in one file: the content hash of each path, by time
 and size, and the symbols of each content. It may be lost, damaged or replaced at any time."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -58,7 +59,6 @@ def load(path: Path) -> Stored:
 
 def save(path: Path, stored: Stored) -> None:
     """Replace the file atomically. A disk error is ignored."""
-    import contextlib
     import zlib
 
     used = {entry.hash for entry in stored.files.values()}

@@ -3,6 +3,7 @@ next one."""
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -109,8 +110,6 @@ def home_of(folder: Path, place: GitFolder) -> Path:
     Raises:
         WorktreeError: it cannot be created, is a link, or is inside the repository.
     """
-    import hashlib
-
     number = hashlib.sha256(os.fsencode(place.common)).hexdigest()[:12]
     home = folder / f"{os.path.basename(place.top)[:40]}-{number}"
     try:

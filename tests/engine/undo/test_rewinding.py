@@ -19,7 +19,7 @@ from agent_cli.session.turn_scope import TurnScope
 from agent_cli.session.undo_state import taken_back
 from agent_cli.workspace.checkpoints.copy_store import Copies
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
-from tests.engine.harness import header
+from tests.engine.harness import header, memory_in
 from tests.fuzz import LEVEL, tries
 
 
@@ -41,7 +41,7 @@ class Talk:
         store = Copies(self.root, self.base / "copies") if self.copies else Checkpoints(
             self.root, self.base / "store", "s1", self.runner.run, timeout_s=90.0
         )  # fmt: skip
-        self.undoing = TurnUndo(self.session, lambda: store, self.told.append)
+        self.undoing = TurnUndo(self.session, lambda: store, self.told.append, memory_in(self.base))
 
     async def turn(self, number: int, **files: str | None) -> None:
         """A prompt that writes files, by way of their dotless names; None deletes."""

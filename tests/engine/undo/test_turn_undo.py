@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from agent_cli.protocol.records import FORMAT_VERSION, CheckpointTaken, Header
 from agent_cli.session.session import Session
 from agent_cli.session.turn_scope import TurnScope
 from agent_cli.workspace.checkpoints.types import Move
+from tests.engine.harness import memory_in
 
 
 class Store:
@@ -64,11 +66,13 @@ def session() -> Session:
     return Session((header,), None, saved=True)
 
 
-async def test_a_turn_that_a_crash_tore_is_closed_although_the_first_try_was_interrupted() -> None:
+async def test_a_turn_that_a_crash_tore_is_closed_although_the_first_try_was_interrupted(
+    tmp_path: Path,
+) -> None:
     kept = session()
     kept.append(UserMessage(id="m", turn_id="t1", text="go", origin="human"))
     kept.append(CheckpointTaken(id="c", turn_id="t1", when="before", checkpoint="cp0"))
-    checkpointing = TurnUndo(kept, lambda: Store(interrupted=True), lambda event: None)
+    checkpointing = TurnUndo(kept, lambda: Store(interrupted=True), lambda event: None, memory_in(tmp_path))
     with pytest.raises(asyncio.CancelledError):
         await checkpointing.close_crashed_turns()
     await checkpointing.close_crashed_turns()
@@ -87,26 +91,28 @@ class SlowStore(Store):
         return await super().take(about)
 
 
-async def test_a_checkpoint_that_takes_long_is_announced_and_a_quick_one_is_not() -> None:
+async def test_a_checkpoint_that_takes_long_is_announced_and_a_quick_one_is_not(tmp_path: Path) -> None:
     told: list[AnyEvent] = []
-    heard = asyncio.Event()
+    heard, memory = asyncio.Event(), memory_in(tmp_path)
 
     def hear(event: AnyEvent) -> None:
         told.append(event)
         heard.set()
 
-    await TurnUndo(session(), Store, hear).before_effect(TurnScope(hear, turn_id="t1"), ())
+    await TurnUndo(session(), Store, hear, memory).before_effect(TurnScope(hear, turn_id="t1"), ())
     assert told == []
-    await TurnUndo(session(), lambda: SlowStore(heard), hear).before_effect(TurnScope(hear, turn_id="t2"), ())
+    await TurnUndo(session(), lambda: SlowStore(heard), hear, memory).before_effect(
+        TurnScope(hear, turn_id="t2"), ()
+    )
     assert [event.text for event in told if isinstance(event, Notice)] == [
         "Saving the workspace for undo; a large one takes a while the first time."
     ]
 
 
-async def test_files_that_are_too_large_are_named_once() -> None:
+async def test_files_that_are_too_large_are_named_once(tmp_path: Path) -> None:
     told: list[AnyEvent] = []
     store = Store()
-    checkpointing = TurnUndo(session(), lambda: store, told.append)
+    checkpointing = TurnUndo(session(), lambda: store, told.append, memory_in(tmp_path))
     for turn, names in (("t1", "abcdefg"), ("t2", "abcdefg"), ("t3", "ah")):
         store.left_out = tuple(names)
         await checkpointing.before_effect(TurnScope(told.append, turn_id=turn), ())

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from agent_cli.fleet.attempt import AttemptResult, Failure, Outcome, Used, Waited
+from agent_cli.fleet.attempt import AttemptResult, Failure, Outcome, Waited
 from agent_cli.fleet.task import Task
+from agent_cli.protocol.usage import UsageTotals
 
 VERSION = "0.1.0"
 
@@ -41,7 +42,7 @@ def a_run() -> tuple[list[Task], list[AttemptResult]]:
     )
     open_end = task("open", verify="")
     lines = [
-        result(one, 1, usage=Used(input=100, output=20, requests=2), turns=3),
+        result(one, 1, usage=UsageTotals(input=100, output=20, requests=2), turns=3),
         result(one, 2, "unsolved"),
         failed(two, 1, "setup", "setup", "npm was not found", cost_usd=None),
         result(two, 2, "solved", waited_s=Waited(rate_limit=2.0, queue=1.0, setup=0.5)),

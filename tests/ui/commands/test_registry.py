@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from agent_cli.config.schema import Ui
-from agent_cli.protocol.client import ContextItem, ContextPart, JobState, WaitingInput
+from agent_cli.protocol.client import ContextItem, ContextPart, JobState, ServerStatus, WaitingInput
 from agent_cli.protocol.events import AnyEvent
 from agent_cli.protocol.operations import (
     ChangeSettings,
@@ -32,7 +32,7 @@ from agent_cli.protocol.usage import CostLine, Totals
 from agent_cli.ui.commands import conversation, registry
 from agent_cli.ui.commands.api import Choice, ExitReason, Group
 from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
-from agent_cli.ui.services import OwnPrompt, PluginLine, ServerLine
+from agent_cli.ui.services import OwnPrompt, PluginLine
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.rows import each_row
@@ -392,9 +392,11 @@ async def test_a_turn_that_began_while_picking_is_not_left_alone() -> None:
 
 async def test_servers_are_listed_shown_and_changed() -> None:
     class Configured(FakeHost):
-        def servers(self) -> tuple[tuple[ServerLine, ...], tuple[str, ...]]:
-            ready = ServerLine("tickets", "ready", "npx tickets", "config.yaml", ("find", "close"), 120)
-            failed = ServerLine("db", "failed", "db-server", ".mcp.json", error="It ended.", log=("no such file",))
+        def servers(self) -> tuple[tuple[ServerStatus, ...], tuple[str, ...]]:
+            ready = ServerStatus("tickets", "ready", "npx tickets", "config.yaml", ("find", "close"), 120)
+            failed = ServerStatus(
+                "db", "failed", "db-server", ".mcp.json", error="It ended.", log=("no such file",)
+            )
             return (ready, failed), ("~/.claude.json: left out",)
 
     listed = (await run("/mcp", host=Configured())).text

@@ -12,7 +12,7 @@ import msgspec
 
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.fleet.attempt import AttemptResult
-from agent_cli.fleet.batch.folder import Batch, BatchError, is_held, lock_holder, read_batch, read_results
+from agent_cli.fleet.batch.folder import Batch, is_held, lock_holder, read_batch, read_results
 from agent_cli.fleet.batch.kept_trees import KeptTree, bound, kept_trees
 from agent_cli.fleet.report.summary import Summary, summarize
 from agent_cli.fleet.report.wording import money, score
@@ -28,13 +28,10 @@ _MOST_NAMED = 10
 
 
 def _opened(out: Path) -> tuple[Batch, tuple[AttemptResult, ...]]:
-    try:
-        batch = read_batch(out)
-        if batch is None:
-            raise UsageError(f"{out} is not the folder of a batch: there is no batch.json in it")
-        return batch, read_results(out)
-    except BatchError as error:
-        raise UsageError(clean(str(error))) from error
+    batch = read_batch(out)
+    if batch is None:
+        raise UsageError(f"{out} is not the folder of a batch: there is no batch.json in it")
+    return batch, read_results(out)
 
 
 def show_status(out: Path, *, report: bool, as_json: bool) -> int:

@@ -7,16 +7,7 @@ from typing import Protocol
 import msgspec
 
 from agent_cli.fleet.attempt import AttemptResult
-from agent_cli.fleet.batch.events import (
-    AttemptBegan,
-    AttemptEnded,
-    AttemptProgressed,
-    BatchBegan,
-    BatchEvent,
-    BatchPaused,
-    BatchStopping,
-    BatchWaiting,
-)
+from agent_cli.fleet.batch import events
 from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 
@@ -26,17 +17,14 @@ TOTALS_EVERY_S = 60.0
 class Watcher(Protocol):
     """A front end of a batch."""
 
-    def watch(self, event: BatchEvent) -> None:
+    def watch(self, event: events.BatchEvent) -> None:
         """Handle an event."""
-        ...
 
     def tick(self) -> None:
         """Show changes that depend only on time; called every second."""
-        ...
 
     def close(self) -> None:
         """Restore the screen."""
-        ...
 
 
 class Step(msgspec.Struct):
@@ -65,7 +53,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.running: dict[str, Step] = {}
-        self.began: BatchBegan | None = None
+        self.began: events.BatchBegan | None = None
         self.ended: list[AttemptResult] = []
         self.repeats = 0
         self.cost_usd = 0.0
@@ -75,31 +63,31 @@ class Tally:
         self.stopping = ""
         self._since = time.monotonic()
 
-    def take(self, event: BatchEvent) -> None:
+    def take(self, event: events.BatchEvent) -> None:
         """Count an event."""
         match event:
-            case BatchBegan():
+            case events.BatchBegan():
                 self.began = event
-            case AttemptBegan():
+            case events.AttemptBegan():
                 step = self.running.setdefault(_key(event), Step(event.attempt, time.monotonic()))
                 step.host = event.host or step.host
                 self.waits_for_workers = False
-            case AttemptProgressed():
+            case events.AttemptProgressed():
                 self._progress(event)
-            case AttemptEnded(result=result):
+            case events.AttemptEnded(result=result):
                 self.running.pop(f"{result.id} {result.attempt}", None)
                 self.ended.append(result)
                 self.repeats += event.will_repeat
                 self.cost_usd += result.cost_usd or 0.0
-            case BatchPaused():
+            case events.BatchPaused():
                 self.pauses[event.provider] = time.monotonic() + event.seconds
                 self.slots = event.slots
-            case BatchWaiting():
+            case events.BatchWaiting():
                 self.waits_for_workers = True
-            case BatchStopping():
+            case events.BatchStopping():
                 self.stopping = event.why
 
-    def _progress(self, event: AttemptProgressed) -> None:
+    def _progress(self, event: events.AttemptProgressed) -> None:
         step = self.running.get(_key(event))
         if step is None:
             return
@@ -155,7 +143,7 @@ class Tally:
         return ""
 
 
-def _key(event: AttemptBegan | AttemptProgressed) -> str:
+def _key(event: events.AttemptBegan | events.AttemptProgressed) -> str:
     return f"{event.id} {event.attempt}"
 
 
@@ -163,7 +151,7 @@ def _numbered(attempt: int) -> str:
     return f" (attempt {attempt})" if attempt > 1 else ""
 
 
-def ended_line(event: AttemptEnded) -> str:
+def ended_line(event: events.AttemptEnded) -> str:
     """Return the line of an attempt that has ended."""
     result = event.result
     parts = [f"{result.outcome:<9} {result.id}{_numbered(result.attempt)}"]
@@ -183,7 +171,7 @@ def ended_line(event: AttemptEnded) -> str:
 class JsonLines:
     """Prints events as JSON lines on standard output, flushed one by one."""
 
-    def watch(self, event: BatchEvent) -> None:
+    def watch(self, event: events.BatchEvent) -> None:
         """Print an event."""
         sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
         sys.stdout.flush()
@@ -202,25 +190,20 @@ class PlainLines:
         self._tally = Tally()
         self._due = time.monotonic() + TOTALS_EVERY_S
 
-    def watch(self, event: BatchEvent) -> None:
+    def watch(self, event: events.BatchEvent) -> None:
         """Print the line of an event, if it has one."""
         self._tally.take(event)
         match event:
-            case BatchBegan():
+            case events.BatchBegan():
                 print(began_line(event), flush=True)
-            case AttemptBegan(host=""):
-                print(
-                    f"start     {event.id}" + (f" (attempt {event.attempt})" if event.attempt > 1 else ""),
-                    flush=True,
-                )
-            case AttemptEnded():
+            case events.AttemptBegan(host=""):
+                print(f"start     {event.id}{_numbered(event.attempt)}", flush=True)
+            case events.AttemptEnded():
                 print(ended_line(event), flush=True)
-            case BatchPaused() | BatchWaiting():
+            case events.BatchPaused() | events.BatchWaiting():
                 print(self._tally.pause(), flush=True)
-            case BatchStopping():
+            case events.BatchStopping():
                 print(f"stopping: {clean(event.why)}", flush=True)
-            case _:
-                pass
 
     def tick(self) -> None:
         """Print the totals once a minute."""
@@ -232,7 +215,7 @@ class PlainLines:
         """Do nothing: the screen needs no cleanup."""
 
 
-def began_line(event: BatchBegan) -> str:
+def began_line(event: events.BatchBegan) -> str:
     """Return the line for the start of a batch."""
     before = f", {event.done} done before" if event.done else ""
     return (

@@ -20,17 +20,17 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import Setup
+from agent_cli.config.api_keys import keyed
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.attempts.run import batch_place
 from agent_cli.fleet.batch.events import BatchEnd
-from agent_cli.fleet.batch.folder import Batch, BatchError, BatchFolder, Versions, read_batch, read_results
+from agent_cli.fleet.batch.folder import Batch, BatchFolder, Versions, read_batch, read_results
 from agent_cli.fleet.batch.kept_trees import sweep
 from agent_cli.fleet.batch.recover import recover_attempts
 from agent_cli.fleet.batch.run import INVALID_LEFT, BatchRun, RunSettings
 from agent_cli.fleet.batch.schedule import picked
 from agent_cli.fleet.input.entries import InputError, read_entries
 from agent_cli.fleet.input.freeze import Freezer
-from agent_cli.fleet.job import EngineError
 from agent_cli.fleet.report.summary import summarize
 from agent_cli.fleet.task import Task
 from agent_cli.protocol.sanitize import clean
@@ -91,8 +91,6 @@ def start_batch(request: BatchRequest, tasks: Sequence[Task] | None = None) -> i
     out = _out(request)
     try:
         return asyncio.run(_run(request, out, tasks))
-    except (InputError, BatchError, EngineError) as error:
-        raise UsageError(clean(str(error))) from error
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -208,7 +206,6 @@ def _check_prices(request: BatchRequest, batch: Batch) -> None:
     """
     if request.budget is None or request.allow_unknown_cost:
         return
-    from agent_cli.config.api_keys import keyed
     from agent_cli.model.routing import probe_of, resolve
 
     setup = Setup(ParsedOptions("run", {}))

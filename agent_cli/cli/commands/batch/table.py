@@ -35,8 +35,6 @@ class LiveTable:
                 self._print(began_line(event), "")
             case AttemptEnded(result=result):
                 self._print(ended_line(event), "green" if result.is_good else "red")
-            case _:
-                pass
 
     def _print(self, line: str, style: str) -> None:
         self._live.console.print(Text(truncate(line, self._console.width), style=style))

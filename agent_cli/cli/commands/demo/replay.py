@@ -11,7 +11,7 @@ from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.session_builder import NON_INTERACTIVE, OpenSession
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.events import TERMINAL, ToolCallFinished
-from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.messages import is_prompt
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.stop_reason import DENIED, exit_code
@@ -40,7 +40,7 @@ def _prompts(records: Sequence[AnyRecord]) -> list[str]:
     to it are recorded."""
     first: dict[str, str] = {}
     for record in records:
-        if isinstance(record, UserMessage) and record.origin == "human":
+        if is_prompt(record):
             first.setdefault(record.turn_id, record.text)
     return list(first.values())
 

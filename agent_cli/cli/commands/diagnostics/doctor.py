@@ -32,7 +32,7 @@ def list_files(*, as_json: bool) -> int:
     for each in found:
         path = lines.one_line(each.path, _PATH_WIDTH)
         tokens = f", {each.tokens:,} token{'' if each.tokens == 1 else 's'}" if each.tokens else ""
-        print(f"{each.state:6}  {path}{' ' * (width - lines.cells(path))}  {clean(each.what)}{tokens}")
+        print(f"{each.state:6}  {lines.pad(path, width)}  {clean(each.what)}{tokens}")
     total = sum(each.tokens for each in found)
     entries = lines.number(len(found), "entry", "entries")
     print(f"\n{entries}; together they add about {total:,} tokens to every request.")

@@ -91,15 +91,13 @@ def _row(row: "Row") -> dict[str, Any]:
     """Return a group for JSON output, in seconds, tokens and US dollars."""
     from agent_cli.session.timing import SHARES
 
-    sent = sum(count or 0 for count in (row.totals.input, row.totals.cache_read, row.totals.cache_write))
-    cached = row.totals.cache_read
     return {
         "name": row.key,
         "title": row.title,
         "sessions": row.sessions,
         "prompts": row.turns,
         **msgspec.to_builtins(row.totals),
-        "cache_share": cached / sent if cached is not None and sent else None,
+        "cache_share": row.totals.cached_share,
         "failed_requests": row.model_failed,
         "model_s": round(row.model_s, 3),
         "first_token_p50_s": round(row.first_token.percentile(0.5), 3),

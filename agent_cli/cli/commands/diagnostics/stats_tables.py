@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from agent_cli.telemetry.recorded.figures import ToolFigures
-from agent_cli.telemetry.recorded.statistics import Grouping, Row, Statistics, tokens_of
+from agent_cli.telemetry.recorded.statistics import Grouping, Row, Statistics
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import Theme
-from agent_cli.ui.text.time_shares import duration, percent, render_shares
+from agent_cli.ui.text.time_shares import draw_bar, duration, percent, render_shares
 
 from ..sessions.output import when
 
@@ -43,7 +43,7 @@ def overview(found: Statistics, out: Written) -> list[str]:
     calls = total.calls
     facts = [
         ("sessions", f"{total.sessions}, {lines.number(total.turns, 'prompt')}, {_span(found)}"),
-        ("tokens", f"{_tokens(total)}{_cached_of(total)}"),
+        ("tokens", f"{lines.tokens(total.totals)}{_cached_of(total)}"),
         (
             "cost",
             f"{lines.money(total.totals)}, {lines.number(total.totals.requests, 'model call')}" + _failed(total),
@@ -82,15 +82,15 @@ def table(by: Grouping, found: Statistics, out: Written, *, is_alone: bool) -> l
     taken = sum(wide[each.head] + 2 for each in columns)
     name_width = max(min(longest, out.width - taken), min(_NARROWEST_NAME, out.width - taken), 1)
     bar = min(_BAR, out.width - taken - name_width - 2)
-    head = f"{_padded(by, name_width)}" + "".join(f"  {each.head:>{wide[each.head]}}" for each in columns)
+    head = f"{lines.pad(by, name_width)}" + "".join(f"  {each.head:>{wide[each.head]}}" for each in columns)
     if bar >= _NARROWEST_BAR:
         head += f"  by {unit}"[: bar + 2]
     written = [out.theme.paint("muted", head)]
     for at, row in enumerate(shown):
-        line = _padded(_shortened(names[at], name_width, at_end=by != "project"), name_width)
+        line = lines.pad(_shortened(names[at], name_width, at_end=by != "project"), name_width)
         line += "".join(f"  {cells[each.head][at]:>{wide[each.head]}}" for each in columns)
         if bar >= _NARROWEST_BAR:
-            line += f"  {out.theme.paint('accent', _bar(weight(row) / most, bar))}"
+            line += f"  {out.theme.paint('accent', draw_bar(weight(row) / most, bar))}"
         written.append(line.rstrip())
     if len(shown) < len(rows):
         written.append(out.theme.paint("muted", f"{len(rows) - len(shown)} more; --by {by} shows all."))
@@ -109,8 +109,8 @@ def _columns(by: Grouping) -> list[_Column]:
             _Column("for you", lambda row: duration(row.calls.waited_s), 5),
         ]
     money = _Column("cost", lambda row: lines.money(row.totals), 0)
-    tokens = _Column("tokens", lambda row: lines.count(tokens_of(row.totals)), 1)
-    cached = _Column("cached", lambda row: _share(cached_share(row)), 3)
+    tokens = _Column("tokens", lambda row: lines.count(row.totals.known), 1)
+    cached = _Column("cached", lambda row: _share(row.totals.cached_share), 3)
     if by == "model":
         return [
             _Column("calls", lambda row: str(row.totals.requests), 2),
@@ -138,13 +138,7 @@ def _weight(by: Grouping, rows: Sequence[Row]) -> tuple[Callable[[Row], float], 
         return (lambda row: row.calls.total_s), "time"
     if any(row.totals.cost_usd for row in rows) and not any(row.totals.unpriced for row in rows):
         return (lambda row: row.totals.cost_usd or 0.0), "cost"
-    return (lambda row: float(tokens_of(row.totals))), "tokens"
-
-
-def cached_share(row: Row) -> float | None:
-    """Return the cached share of the input tokens, from 0 to 1; None if no cache use was reported."""
-    sent = sum(count or 0 for count in (row.totals.input, row.totals.cache_read, row.totals.cache_write))
-    return row.totals.cache_read / sent if sent and row.totals.cache_read is not None else None
+    return (lambda row: float(row.totals.known)), "tokens"
 
 
 def _span(found: Statistics) -> str:
@@ -152,12 +146,8 @@ def _span(found: Statistics) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _tokens(row: Row) -> str:
-    return lines.tokens(row.totals)
-
-
 def _cached_of(row: Row) -> str:
-    share = cached_share(row)
+    share = row.totals.cached_share
     return "" if share is None else f", {_share(share)} of what was sent came from the cache"
 
 
@@ -171,9 +161,7 @@ def _agents(calls: ToolFigures) -> str:
 
 
 def _share(share: float | None) -> str:
-    if share is None:
-        return "–"
-    return percent(share)
+    return "–" if share is None else percent(share)
 
 
 def _count(count: int) -> str:
@@ -184,16 +172,8 @@ def _name(by: Grouping, row: Row) -> str:
     return f"{row.key}  {row.title}" if by == "session" else row.key or "(unknown)"
 
 
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - lines.cells(text))
-
-
 def _shortened(text: str, width: int, *, at_end: bool) -> str:
     """Return a text shortened to `width` columns; of a path the end is kept."""
     if lines.cells(text) <= width or at_end:
         return lines.truncate(text, width)
     return "…" + text[-(width - 1) :] if text.isascii() else lines.truncate(text, width)
-
-
-def _bar(share: float, width: int) -> str:
-    return "▪" * max(1, round(width * share)) if share > 0 else ""

@@ -18,7 +18,8 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import Setup
-from agent_cli.fleet.batch.folder import BatchError, read_batch, read_results
+from agent_cli.config.api_keys import keyed
+from agent_cli.fleet.batch.folder import read_batch, read_results
 from agent_cli.fleet.evaluation.folder import (
     Record,
     checksums_of,
@@ -27,7 +28,7 @@ from agent_cli.fleet.evaluation.folder import (
     with_sessions,
     write_record,
 )
-from agent_cli.fleet.evaluation.harbor_tasks import MODELS, Suite, SuiteError, read_suite
+from agent_cli.fleet.evaluation.harbor_tasks import MODELS, Suite, read_suite
 from agent_cli.fleet.evaluation.swebench import read_instances
 from agent_cli.fleet.report.wording import score
 from agent_cli.fleet.task import Task
@@ -70,17 +71,14 @@ def run_suite(request: EvalRequest) -> int:
     if len(set(places.values())) < len(places):
         raise UsageError("two of the models would share a folder: their names are too much alike")
     codes = []
-    try:
-        suites = {model: _read(request, model) for model in places}
-        _say(next(iter(suites.values())))
-        for model, place in places.items():
-            codes.append(_run_model(request, suites[model], model, place))
-            if codes[-1] in _STOPPED:
-                break
-        if not request.batch.dry_run and not request.batch.json:
-            _print_scores(places)
-    except (SuiteError, BatchError) as error:
-        raise UsageError(clean(str(error))) from error
+    suites = {model: _read(request, model) for model in places}
+    _say(next(iter(suites.values())))
+    for model, place in places.items():
+        codes.append(_run_model(request, suites[model], model, place))
+        if codes[-1] in _STOPPED:
+            break
+    if not request.batch.dry_run and not request.batch.json:
+        _print_scores(places)
     return next(code for code in _WORST_FIRST if code in codes)
 
 
@@ -175,7 +173,6 @@ def _tools(enabled: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 def _prices(model: str) -> dict[str, Any] | None:
     """Return the price table used to compute costs."""
-    from agent_cli.config.api_keys import keyed
     from agent_cli.model.routing import probe_of, resolve
     from agent_cli.model.types.base import ModelError
 

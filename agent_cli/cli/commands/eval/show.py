@@ -7,16 +7,14 @@ import msgspec
 
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.fleet.attempt import AttemptResult
-from agent_cli.fleet.batch.folder import BatchError, read_batch, read_results
+from agent_cli.fleet.batch.folder import read_batch, read_results
 from agent_cli.fleet.evaluation.folder import predictions_of, read_summary, trajectory_of
-from agent_cli.fleet.evaluation.harbor_tasks import SuiteError
 from agent_cli.fleet.evaluation.harbor_trials import reward_of, trial, trial_name
 from agent_cli.fleet.report.compare import compare
 from agent_cli.fleet.report.markdown import markdown_of_comparison
 from agent_cli.fleet.report.summary import Summary
 from agent_cli.fleet.task import Task
 from agent_cli.fs.files import make_private, replace_file
-from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text.lines import number
 
 _TRAJECTORY = "trajectory.json"
@@ -92,10 +90,7 @@ FORMS: dict[str, Callable[[Path, Path | None, dict[str, Task], tuple[AttemptResu
 
 
 def _run(out: Path) -> tuple[dict[str, Task], tuple[AttemptResult, ...]]:
-    try:
-        batch, results = read_batch(out), read_results(out)
-    except BatchError as error:
-        raise UsageError(clean(str(error))) from error
+    batch, results = read_batch(out), read_results(out)
     if batch is None:
         inside = ", ".join(sorted(each.parent.name for each in out.glob("*/batch.json"))) if out.is_dir() else ""
         hint = f"; there are runs in it: {inside}" if inside else ""
@@ -106,10 +101,7 @@ def _run(out: Path) -> tuple[dict[str, Task], tuple[AttemptResult, ...]]:
 
 def _summary(out: Path) -> Summary:
     tasks, results = _run(out)
-    try:
-        return read_summary(out, tuple(tasks.values()), results)
-    except SuiteError as error:
-        raise UsageError(clean(str(error))) from error
+    return read_summary(out, tuple(tasks.values()), results)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -3,6 +3,7 @@ streams."""
 
 import asyncio
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -49,8 +50,9 @@ async def _serve(chosen: ParsedOptions, setup: Setup, words: list[str] | None) -
     from agent_cli.serve.mcp.server import serve_stdio
 
     names = _names(setup, words)
-    tools = _ToolSessions(Setup(with_values(chosen, tools=",".join(names)))).open if names else None
-    served = Served(tools, _TaskSessions(chosen).open if _has_task(words) else None)
+    own, model = with_values(chosen, tools=",".join(names)), setup.config.model or _NO_MODEL
+    tools = (lambda can_ask: _open(own, ClientCalls(model), can_ask)) if names else None
+    served = Served(tools, partial(_open, chosen, None) if _has_task(words) else None)
     await served.tools()  # report wrong options before serving
     return await until_stopped(serve_stdio(served, str(setup.workspace.root)))
 
@@ -80,28 +82,8 @@ class _Opened(RunningSession):
             print(f"agent: {note}", file=sys.stderr)
 
 
-class _ToolSessions:
-    """Opens sessions in which the client acts as the model."""
-
-    def __init__(self, setup: Setup) -> None:
-        self._setup = setup
-
-    async def open(self, can_ask: bool) -> _Opened:
-        """Open a session; `can_ask` is True if the client can put a question to its user."""
-        calls = ClientCalls(self._setup.config.model or _NO_MODEL)
-        return await _Opened(
-            await open_session(self._setup, INTERACTIVE if can_ask else NON_INTERACTIVE, model=calls), calls
-        ).begin()
-
-
-class _TaskSessions:
-    """Opens a session for each whole task."""
-
-    def __init__(self, chosen: ParsedOptions) -> None:
-        self._chosen = chosen
-
-    async def open(self, can_ask: bool) -> _Opened:
-        """Open a session; see `_ToolSessions`."""
-        return await _Opened(
-            await open_session(Setup(self._chosen), INTERACTIVE if can_ask else NON_INTERACTIVE), None
-        ).begin()
+async def _open(chosen: ParsedOptions, calls: ClientCalls | None, can_ask: bool) -> _Opened:
+    """Open a session: for the calls of a client that acts as the model, or for a whole task. `can_ask` is True if
+    the client can put a question to its user."""
+    front = INTERACTIVE if can_ask else NON_INTERACTIVE
+    return await _Opened(await open_session(Setup(chosen), front, model=calls), calls).begin()

@@ -5,15 +5,7 @@ from collections.abc import Iterator
 
 from agent_cli.bootstrap.plugins import servers_of
 from agent_cli.bootstrap.setup import Setup
-from agent_cli.extensions.plugins.effects import (
-    agent_lines,
-    file_lines,
-    hook_lines,
-    hooks_of,
-    outside_lines,
-    part_lines,
-    text_lines,
-)
+from agent_cli.extensions.plugins import effects
 from agent_cli.extensions.plugins.plugin import PRODUCTS, Plugin
 from agent_cli.extensions.plugins.tree import files
 from agent_cli.fs.files import read_regular
@@ -29,11 +21,11 @@ def report(setup: Setup, plugin: Plugin) -> Iterator[str]:
     yield f"{plugin.name} {plugin.version}".rstrip() + f", made for {PRODUCTS[plugin.product]}"
     if plugin.description:
         yield f"  {line(plugin.description)}"
-    yield f"  brings {', '.join(part_lines(plugin)) or 'nothing that is used'}"
+    yield f"  brings {', '.join(effects.part_lines(plugin)) or 'nothing that is used'}"
     runs = list(running(setup, plugin))
     yield "  What would run, with your rights:" if runs else "  It runs nothing."
     yield from (f"    {each}" for each in runs)
-    unused = (*plugin.unused, *agent_lines(plugin))
+    unused = (*plugin.unused, *effects.agent_lines(plugin))
     for title, lines in (("Not used:", unused), ("Cannot be read:", _notes(setup, plugin))):
         if lines:
             yield f"  {title}"
@@ -42,15 +34,15 @@ def report(setup: Setup, plugin: Plugin) -> Iterator[str]:
 
 def running(setup: Setup, plugin: Plugin) -> Iterator[str]:
     """Yield everything that a plug-in would run, line by line."""
-    yield from map(line, hook_lines(plugin))
+    yield from map(line, effects.hook_lines(plugin))
     servers = servers_of(setup, plugin)
     for definition, shown in zip(servers.definitions, servers.shown, strict=True):
         yield f"MCP server {line(shown[0])}"
         yield from map(line, shown[1:])
-        yield from map(line, file_lines(plugin, (*definition.command, *definition.env.values())))
+        yield from map(line, effects.file_lines(plugin, (*definition.command, *definition.env.values())))
         if not definition.cwd:
-            yield from map(line, outside_lines(definition.command))
-    yield from map(line, text_lines(plugin))
+            yield from map(line, effects.outside_lines(definition.command))
+    yield from map(line, effects.text_lines(plugin))
 
 
 def difference(setup: Setup, before: Plugin | None, after: Plugin) -> Iterator[str]:
@@ -101,4 +93,4 @@ def line(text: str) -> str:
 
 
 def _notes(setup: Setup, plugin: Plugin) -> tuple[str, ...]:
-    return (*plugin.notes, *hooks_of(plugin)[1], *servers_of(setup, plugin).notes)
+    return (*plugin.notes, *effects.hooks_of(plugin)[1], *servers_of(setup, plugin).notes)

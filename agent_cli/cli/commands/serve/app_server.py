@@ -20,7 +20,7 @@ from agent_cli.protocol.sanitize import visible
 from agent_cli.ui.signals import signal_handlers
 
 from ...services.completion import option_parameter
-from .host import check_trace
+from .host import SessionHost, check_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,8 +95,6 @@ def _serve(given: dict[str, Any], socket: str | None, idle_s: float) -> int:
 def _server(chosen: ParsedOptions, cwd: str, idle_s: float) -> "AppServer":
     from agent_cli.serve.app.server import AppServer, ServerFacts
     from agent_cli.ui.text.hints import with_advice
-
-    from .host import SessionHost
 
     facts = ServerFacts(__version__, cwd, idle_s, lambda event, now: with_advice(event, "shell", now))
     return AppServer(SessionHost(chosen, _CLIENTS), facts)

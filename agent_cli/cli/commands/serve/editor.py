@@ -8,19 +8,17 @@ from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.session_builder import INTERACTIVE
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import keyed
-from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import Effort
-from agent_cli.model.routing import MissingKey, NoModel, choose_default, resolve
-from agent_cli.model.types.base import ModelError
+from agent_cli.model.routing import choose_default, resolve
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.events import AnyEvent, Compacted
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import ChangeSettings, Operation
-from agent_cli.protocol.records import Header
+from agent_cli.protocol.records import header_of
 from agent_cli.serve.acp import host as acp_host
 from agent_cli.serve.acp.host import CommandFront, SlashCommand
-from agent_cli.serve.sessions.host import HostError, LoginNeeded, OpenedSession
-from agent_cli.store.session_file import StoreError, read_session
+from agent_cli.serve.sessions.host import HostError, OpenedSession
+from agent_cli.store.session_file import read_session
 from agent_cli.ui.commands import registry
 from agent_cli.ui.commands.api import Choice, CommandContext, ExitReason
 from agent_cli.ui.commands.settings import confirms_yolo
@@ -30,7 +28,7 @@ from agent_cli.ui.text.hints import with_advice
 from agent_cli.ui.text.theme import NONE, Theme
 
 from ...services import repl_services
-from .host import Opened, SessionHost
+from .host import Opened, SessionHost, host_errors
 
 _COLUMNS = 100
 _MOST_MODELS = 100
@@ -53,12 +51,9 @@ class EditorHost(SessionHost, acp_host.EditorHost):
         return Services(opened)
 
     def folder_of(self, session_id: str) -> str:
-        try:
-            path = Setup(self._chosen).sessions.find(session_id)
-            header = read_session(path).records[0]
-        except (StoreError, ConfigError) as error:
-            raise HostError(str(error)) from error
-        if not isinstance(header, Header) or header.session_id != session_id:
+        with host_errors():
+            header = header_of(read_session(Setup(self._chosen).sessions.find(session_id)).records)
+        if header.session_id != session_id:
             raise HostError(f"there is no session {session_id!r}")
         return header.cwd
 
@@ -76,13 +71,9 @@ class EditorHost(SessionHost, acp_host.EditorHost):
     async def check_login(self) -> None:
         setup = Setup(self._chosen)
         env = keyed(os.environ, setup.config_dir)
-        try:
+        with host_errors():
             name = setup.config.model or await choose_default(setup.config, env)
             resolve(name, setup.config.providers, env)
-        except (NoModel, MissingKey) as error:
-            raise LoginNeeded(str(error)) from error
-        except ModelError as error:
-            raise HostError(str(error)) from error
 
 
 class Services(acp_host.EditorServices):

@@ -1,6 +1,7 @@
 """Open sessions for the clients of a server, with the options of its command line."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,17 @@ def check_trace(chosen: ParsedOptions) -> None:
         raise UsageError(str(error)) from error
 
 
+@contextmanager
+def host_errors() -> Iterator[None]:
+    """Raise what is wrong with a session or its settings as the error of a host."""
+    try:
+        yield
+    except (NoModel, MissingKey) as error:
+        raise LoginNeeded(str(error)) from error
+    except _WRONG as error:
+        raise HostError(str(error)) from error
+
+
 class Opened(RunningSession):
     """A session with a running engine; see `OpenedSession`."""
 
@@ -65,28 +77,20 @@ class SessionHost(Host):
         self._front = front
 
     async def open(self, opening: Opening) -> Opened:
-        try:
+        with host_errors():
             setup = self._setup(opening)
             opened = await Opened(setup, await open_session(setup, self._front)).begin()
-        except (NoModel, MissingKey) as error:
-            raise LoginNeeded(str(error)) from error
-        except _WRONG as error:
-            raise HostError(str(error)) from error
         if opened.built.servers is not None:
             opened.built.servers.learn_in_background(_LEARN_AFTER_S)
         return opened
 
     def find(self, session_id: str) -> str:
-        try:
+        with host_errors():
             return id_in(Setup(self._chosen).sessions.find(session_id))
-        except _WRONG as error:
-            raise HostError(str(error)) from error
 
     def sessions(self, cwd: str = "") -> Sequence[SavedSession]:
-        try:
+        with host_errors():
             found = Setup(self._chosen).sessions.list(Path(cwd) if cwd else None, _MOST_LISTED)
-        except _WRONG as error:
-            raise HostError(str(error)) from error
         return [
             SavedSession(each.id, each.cwd, each.title, each.updated, each.turns, each.cost_usd) for each in found
         ]
@@ -96,11 +100,9 @@ class SessionHost(Host):
 
         from ..sessions.pruning import forgetting
 
-        try:
+        with host_errors():
             setup = Setup(self._chosen)
             discard(setup.sessions, setup.state, setup.sessions.find(session_id), forgetting())
-        except _WRONG as error:
-            raise HostError(str(error)) from error
 
     def _folder(self, opening: Opening) -> str:
         """Return the working directory.

@@ -20,8 +20,7 @@ from agent_cli.store.retention import discard
 from agent_cli.store.session_file import Loaded, read_session
 from agent_cli.ui.text.lines import number
 
-from ...services.completion import session_ids
-from .files import Mask, export, import_, prune_command, repair_command
+from .files import Mask, SessionId, export, import_, prune_command, repair_command
 from .output import emit, parse_moment, setup_for_sessions, when
 from .pruning import forgetting
 
@@ -34,12 +33,6 @@ app.command("repair")(repair_command)
 _SHOWN = 100
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _All = Annotated[bool, typer.Option("--all", help="Of every directory.")]
-_Id = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="The beginning of the session's id, or its title.", autocompletion=session_ids
-    ),
-]
 _Limit = Annotated[int | None, typer.Option(min=1, help="Limit the number of sessions.")]
 
 
@@ -125,7 +118,7 @@ def _found(hits: list[Hit], mask: Mask) -> list[str]:
 
 
 @app.command()
-def show(identifier: _Id, json: _Json = False) -> int:
+def show(identifier: SessionId, json: _Json = False) -> int:
     """Show the conversation of a session, with numbered prompts."""
     setup = setup_for_sessions()
     path = setup.sessions.find(identifier)
@@ -152,8 +145,6 @@ def _conversation(records: tuple[AnyRecord, ...], mask: Mask) -> list[str]:
                 lines.append(f"\n{clean(mask(text))}")
             case ToolResult(tool=tool, status=status, text=text):
                 lines.append(f"  [{tool}: {status}] {clean(mask(text)).strip().partition(chr(10))[0][:100]}")
-            case _:
-                pass
     return lines
 
 
@@ -175,7 +166,8 @@ def _facts(path: Path, loaded: Loaded) -> list[str]:
 
 @app.command()
 def rename(
-    identifier: _Id, title: Annotated[str, typer.Argument(help="The new name; an empty one removes the name.")]
+    identifier: SessionId,
+    title: Annotated[str, typer.Argument(help="The new name; an empty one removes the name.")],
 ) -> int:
     """Give a session a name. Named sessions are never pruned, and `agent resume NAME` finds them."""
     setup = setup_for_sessions()
@@ -186,7 +178,7 @@ def rename(
 
 @app.command()
 def fork(
-    identifier: _Id,
+    identifier: SessionId,
     at: Annotated[
         str | None, typer.Option(help="Copy what came before this prompt: its number, or its turn's id.")
     ] = None,
@@ -203,7 +195,9 @@ def fork(
 
 
 @app.command()
-def delete(identifier: _Id, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False) -> int:
+def delete(
+    identifier: SessionId, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+) -> int:
     """Delete a session, with its spilled output, its notes and its checkpoints."""
     setup = setup_for_sessions()
     path = setup.sessions.find(identifier)

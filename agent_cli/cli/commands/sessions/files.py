@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +27,7 @@ from .output import emit, setup_for_sessions, size, when
 from .pruning import forgetting
 
 Mask = Callable[[str], str]
-_Id = Annotated[
+SessionId = Annotated[
     str,
     typer.Argument(
         metavar="ID", help="The beginning of the session's id, or its title.", autocompletion=session_ids
@@ -35,7 +36,7 @@ _Id = Annotated[
 
 
 def export(
-    identifier: _Id,
+    identifier: SessionId,
     format: Annotated[
         str | None,
         typer.Option("--format", "-f", help="md, json or html; default: by the file's ending, else md."),
@@ -156,8 +157,6 @@ def prune_command(
     mb: Annotated[int | None, typer.Option(min=0, help="Instead of sessions.keep_mb.")] = None,
 ) -> int:
     """Delete old sessions as configured. Those in use and those with a name of their own stay."""
-    import time
-
     setup = setup_for_sessions()
     keep = setup.config.sessions
     planned = plan(
@@ -183,7 +182,7 @@ def _pruned(done: Pruned, verb: str) -> list[str]:
     return [*lines, f"{verb} {count}, {size(done.size_bytes)} of {size(done.total_bytes)}."]
 
 
-def repair_command(identifier: _Id) -> int:
+def repair_command(identifier: SessionId) -> int:
     """Repair a damaged session file. What cannot be read is left out; the file as it was is kept beside it."""
     setup = setup_for_sessions()
     done = repair(setup.sessions.find(identifier))

@@ -16,8 +16,9 @@ from agent_cli.bootstrap.options import UsageError
 from agent_cli.config.dirs import state_dir, unsent_traces_dir
 from agent_cli.config.schema import Ui
 from agent_cli.protocol.sanitize import one_line
+from agent_cli.telemetry.export.otlp_json import spans_in
 from agent_cli.telemetry.export.otlp_settings import OtlpError, OtlpSettings, has_protobuf, otlp_settings
-from agent_cli.telemetry.export.trace_file import TraceFileError
+from agent_cli.telemetry.export.trace_file import RequestReader, TraceFileError
 from agent_cli.ui.services import TracedTurn
 from agent_cli.ui.text.lines import number
 from agent_cli.ui.text.theme import NONE, choose
@@ -43,8 +44,6 @@ def show_command(
     rows: Annotated[int, typer.Option("--rows", help="Spans of each turn to show at most.", min=1)] = 60,
 ) -> int:
     """Show where the time of each turn went, and what took longest."""
-    from agent_cli.telemetry.export.otlp_json import spans_in
-    from agent_cli.telemetry.export.trace_file import RequestReader
 
     from ...services.listings import traced_turns, turns_of
 

@@ -13,21 +13,11 @@ from typing import Literal
 from agent_cli.bootstrap.sandbox_setup import measured_for, wanted_for
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import KEY_FILE, KeyedEnvironment, keyed
-from agent_cli.config.dirs import defines_servers, has_plugins
+from agent_cli.config.dirs import defines_servers, has_plugins, worktrees_dir
 from agent_cli.config.layer import ConfigError
 from agent_cli.fs.which import program
+from agent_cli.model import routing
 from agent_cli.model.http_model import NativeModel
-from agent_cli.model.routing import (
-    REPLAY,
-    BadAddress,
-    BadModelName,
-    MissingKey,
-    NoModel,
-    choose_default,
-    key_source,
-    open_model,
-    resolve,
-)
 from agent_cli.model.types.base import Model, ModelError
 from agent_cli.protocol.sanitize import one_line
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
@@ -140,12 +130,12 @@ async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
     """Yield the finding about the model, then one for each hop to its server."""
     try:
         environment = keyed(os.environ, setup.config_dir)
-        name = setup.config.model or await choose_default(setup.config, environment)
-        model = await open_model(name, setup.config, environment)
-    except (ConfigError, NoModel, ModelError) as error:
+        name = setup.config.model or await routing.choose_default(setup.config, environment)
+        model = await routing.open_model(name, setup.config, environment)
+    except (ConfigError, routing.NoModel, ModelError) as error:
         text = (
             "none is named, no key is set, and no local server answers"
-            if isinstance(error, NoModel)
+            if isinstance(error, routing.NoModel)
             else str(error)
         )
         yield Finding("FAIL", "model", text, _todo(error, setup, "model"))
@@ -155,10 +145,12 @@ async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
     for problem in environment.problems:
         yield Finding("note", "keyring", problem)
     if isinstance(model, NativeModel):
-        async with aclosing(examine(resolve(name, setup.config.providers, environment), model)) as findings:
+        async with aclosing(
+            examine(routing.resolve(name, setup.config.providers, environment), model)
+        ) as findings:
             async for finding in findings:
                 yield finding
-    elif not name.startswith(f"{REPLAY}/"):
+    elif not name.startswith(f"{routing.REPLAY}/"):
         yield Finding("note", "http", "this provider is reached through LiteLLM; the way to it was not tried")
     await model.aclose()
 
@@ -167,16 +159,16 @@ def _todo(error: Exception, setup: Setup, key: str) -> str:
     """Return advice on an unusable model; `key` is the configuration key that names it."""
     keys = setup.config_dir / KEY_FILE
     match error:
-        case NoModel():
+        case routing.NoModel():
             return (
                 "Set ANTHROPIC_API_KEY or the key of another provider, or start Ollama, LM Studio, llama.cpp or "
                 "vLLM with a model; `agent help providers` has them all."
             )
-        case MissingKey():
+        case routing.MissingKey():
             return f"Export it, or write it into {keys}; or name another model with --model or `model`."
-        case BadModelName():
+        case routing.BadModelName():
             return f"Correct it in {setup.loaded.place(key)}; `agent models` lists known models."
-        case BadAddress():
+        case routing.BadAddress():
             return "Correct the address, or take it away to use the built-in one."
         case _:
             return ""
@@ -189,16 +181,16 @@ def _window(model: Model) -> str:
 
 def _key(name: str, setup: Setup, environment: KeyedEnvironment) -> str:
     """Return the source of the key for a model."""
-    if name.startswith(f"{REPLAY}/"):
+    if name.startswith(f"{routing.REPLAY}/"):
         return ""
-    source = key_source(name, setup.config.providers, environment)
+    source = routing.key_source(name, setup.config.providers, environment)
     return f", key from {source}" if source else ""
 
 
 async def _fallback(setup: Setup, name: str) -> str:
     """Check whether a fallback model could be used, as far as possible without contacting it."""
     try:
-        model = await open_model(name, setup.config, keyed(os.environ, setup.config_dir))
+        model = await routing.open_model(name, setup.config, keyed(os.environ, setup.config_dir))
     except (ConfigError, ModelError) as error:
         raise Problem(f"{name} cannot be used: {error}", _todo(error, setup, "fallback_models")) from error
     await model.aclose()
@@ -245,7 +237,6 @@ async def _state(setup: Setup) -> str:
 
 def _worktrees(setup: Setup) -> str:
     """Return the worktrees kept beside the state: those of users and sub-agents, and trees of batches."""
-    from agent_cli.config.dirs import worktrees_dir
     from agent_cli.workspace.worktrees.worktree import worktrees
 
     folder = worktrees_dir(setup.state)

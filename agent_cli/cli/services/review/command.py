@@ -19,11 +19,12 @@ from agent_cli.review.finding import Review
 from agent_cli.review.formats.all import rendered
 from agent_cli.review.formats.text import about_target, incomplete, summary, without_commands
 from agent_cli.review.git_reader import ReviewError
+from agent_cli.ui.headless.runner import StopHandle
 from agent_cli.ui.signals import signal_handlers
 
 from .options import FORMATS, OPTIONS
 from .order import ReviewOrder, order_of
-from .reviewing import Stop, carry_out, review_setup
+from .reviewing import carry_out, review_setup
 
 
 def run_review(values: dict[str, Any]) -> int:
@@ -52,13 +53,13 @@ def run_review(values: dict[str, Any]) -> int:
 
 
 async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
-    stop = Stop()
-    interrupted, terminated = partial(stop, "interrupted"), partial(stop, "terminated")
+    stopper = StopHandle()
+    interrupted, terminated = partial(stopper.stop, "interrupted"), partial(stopper.stop, "terminated")
     if timeout_s := chosen.number("timeout"):
-        asyncio.get_running_loop().call_later(timeout_s, stop, "time_limit")
+        asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
     say = (lambda line: None) if chosen.flag("quiet") else _progress
     with signal_handlers({signal.SIGINT: interrupted, signal.SIGTERM: terminated, signal.SIGHUP: terminated}):
-        return await carry_out(review_setup(chosen), order, say, stop)
+        return await carry_out(review_setup(chosen), order, say, stopper)
 
 
 def _progress(line: str) -> None:

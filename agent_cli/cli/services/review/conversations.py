@@ -99,8 +99,6 @@ class _SessionConversation(Conversation):
                     self._say(f"the provider is asked again: {one_line(event.error.message)}")
                 case ev.Notice() if event.level != "info":
                     self._say(f"{event.level}: {one_line(event.text, 500)}")
-                case _:
-                    pass
             if isinstance(event, ev.TERMINAL) and event.submission_id == submission:
                 return
         outcome.failed("internal_error", ev.ErrorInfo("internal_error", _LOST))

@@ -18,10 +18,11 @@ from agent_cli.review.formats.text import text_lines
 from agent_cli.review.git_reader import ReviewError
 from agent_cli.review.material import Selection
 from agent_cli.store.session_file import StoreError
+from agent_cli.ui.headless.runner import StopHandle
 
 from .options import SESSION_OPTIONS, typed_options
 from .order import ReviewOrder, order_of
-from .reviewing import Stop, carry_out, review_setup
+from .reviewing import carry_out, review_setup
 
 _EXPECTED = (ReviewError, UsageError, ConfigError, StoreError, NoModel, ModelError)
 
@@ -75,7 +76,7 @@ class ReplReviews:
         if "max_cost" in given:
             chosen["max_cost"] = given["max_cost"]
         chosen |= {key: values[key] for key in ("max_cost", "timeout") if key in values}
-        stop = Stop()
+        stopper = StopHandle()
         if isinstance(timeout_s := values.get("timeout"), float):
-            asyncio.get_running_loop().call_later(timeout_s, stop, "time_limit")
-        return await carry_out(review_setup(ParsedOptions("run", chosen)), order, said.put_nowait, stop)
+            asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
+        return await carry_out(review_setup(ParsedOptions("run", chosen)), order, said.put_nowait, stopper)

@@ -17,13 +17,13 @@ from agent_cli.bootstrap.setup import Embedding, Setup, with_values
 from agent_cli.engine.model_calls.budget import SharedBudget
 from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.protocol.actions import Allow, ReadPath
-from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.review.finding import Review
 from agent_cli.review.git_reader import GitReader, git_reader
 from agent_cli.review.material import Material, collect
 from agent_cli.review.passes import ReviewRun
 from agent_cli.review.placing import Placer
 from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.ui.headless.runner import StopHandle
 from agent_cli.ui.text.lines import number
 from agent_cli.workspace.git.repository import git_folder
 
@@ -32,23 +32,6 @@ from .order import ReviewOrder
 
 _CANCEL_S = 15.0
 """Seconds allowed for stopping before the review ends without waiting."""
-
-
-class Stop:
-    """Handle through which a signal handler or a time limit stops a review."""
-
-    def __init__(self) -> None:
-        self.reason: StopReason | None = None
-        self._called = asyncio.Event()
-
-    def __call__(self, reason: StopReason) -> None:
-        """Stop the review; the findings so far are its result."""
-        self.reason = self.reason or reason
-        self._called.set()
-
-    async def wait(self) -> None:
-        """Return once `stop` was called."""
-        await self._called.wait()
 
 
 def review_setup(chosen: ParsedOptions) -> Setup:
@@ -72,7 +55,7 @@ def review_setup(chosen: ParsedOptions) -> Setup:
     return setup
 
 
-async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None], stop: Stop) -> Review:
+async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None], stop: StopHandle) -> Review:
     """Review a change and return the result; `say` receives progress messages.
 
     Raises:
@@ -109,7 +92,7 @@ async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None]
         await processes.aclose()
 
 
-async def _until_stopped(run: ReviewRun, stop: Stop) -> None:
+async def _until_stopped(run: ReviewRun, stop: StopHandle) -> None:
     work, stopped = asyncio.ensure_future(run.run()), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)

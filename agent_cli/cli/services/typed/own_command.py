@@ -11,7 +11,7 @@ from collections.abc import Callable
 from agent_cli.bootstrap.session_builder import OpenSession
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.sanitize import Sanitizer
-from agent_cli.sandbox.process.runner import Running, shell_program
+from agent_cli.sandbox.process.runner import shell_program
 from agent_cli.sandbox.process.running import to_the_end
 from agent_cli.tools.kit.output import OutputLog
 from agent_cli.tools.shell.background_jobs import MAX_RUNNING
@@ -75,8 +75,4 @@ async def run_own_command(
     finally:
         if log is not None:
             log.close()
-    return CommandEnd(_exit_code(running))
-
-
-def _exit_code(running: Running) -> int:
-    return _TIMED_OUT if running.exit_code is None else running.exit_code
+    return CommandEnd(_TIMED_OUT if running.exit_code is None else running.exit_code)

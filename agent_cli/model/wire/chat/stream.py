@@ -22,7 +22,7 @@ from ...types.base import (
 from ...types.classify import no_answer
 from ...types.json import Json, object_of, text_of
 from ..call_assembler import CallAssembler
-from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of
+from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, usage_of
 
 _FINISHES: dict[str, Finish] = {
     "stop": "stop",
@@ -137,14 +137,8 @@ def read_usage(usage: Json) -> Usage:
     write = count_of(prompt.get("cache_write_tokens"))
     if write is None:
         write = count_of(usage.get("cache_creation_input_tokens"))
-    total = count_of(usage.get("prompt_tokens"))
-    return Usage(
-        input=None if total is None else max(0, total - (read or 0) - (write or 0)),
-        output=count_of(usage.get("completion_tokens")),
-        cache_read=read,
-        cache_write=write,
-        reasoning=count_of(completion.get("reasoning_tokens")),
-    )
+    sent, answered = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    return usage_of(sent, answered, read, write, completion.get("reasoning_tokens"))
 
 
 def _content(content: Any) -> tuple[str, str]:

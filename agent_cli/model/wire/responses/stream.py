@@ -22,7 +22,7 @@ from ...types.base import (
 )
 from ...types.classify import no_answer
 from ...types.json import Json, object_of, text_of
-from ..event_stream import EventStream, TextBuffer, count_of, word_of
+from ..event_stream import EventStream, TextBuffer, count_of, usage_of, word_of
 
 _INCOMPLETE: dict[str, Finish] = {
     "max_output_tokens": "length",
@@ -98,8 +98,7 @@ class ResponsesStream(EventStream):
 
     def _item(self, chunk: Json) -> _Item:
         """Return the item of an event: by output index, else by item id, else by the id of the item it
-        contains.
-        """
+        contains."""
         key = chunk.get("output_index")
         if key is None:
             key = chunk.get("item_id") or object_of(chunk.get("item")).get("id")
@@ -200,14 +199,8 @@ def read_usage(usage: Json) -> Usage:
     """Return the token counts, None if not reported. `input_tokens` includes cached tokens."""
     details = object_of(usage.get("input_tokens_details"))
     read, written = count_of(details.get("cached_tokens")), count_of(details.get("cache_write_tokens"))
-    total = count_of(usage.get("input_tokens"))
-    return Usage(
-        input=None if total is None else max(0, total - (read or 0) - (written or 0)),
-        output=count_of(usage.get("output_tokens")),
-        cache_read=read,
-        cache_write=written,
-        reasoning=count_of(object_of(usage.get("output_tokens_details")).get("reasoning_tokens")),
-    )
+    reasoning = object_of(usage.get("output_tokens_details")).get("reasoning_tokens")
+    return usage_of(usage.get("input_tokens"), usage.get("output_tokens"), read, written, reasoning)
 
 
 def _part_key(chunk: Json) -> str:
