@@ -4,6 +4,7 @@ step a bounded number of bytecodes.
 Counted, not timed: the same on every machine and under every load.
 """
 
+import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -113,9 +114,9 @@ async def test_a_step_takes_a_bounded_number_of_calls(tmp_path: Path) -> None:
     assert late - early <= MOST_MORE * half, f"{early:.0f} calls in a step, then {late:.0f}"
 
 
-MOST_BYTECODES = {"read_file": 16_000, "shell": 40_800}
+MOST_BYTECODES = {"read_file": 16_000, "shell": 34_000 + 220 * len(os.environ)}
 """Bytecodes of the package in one step with a call of this tool, the mean of steps 6 to 10: 10 % above today's
-14,600 and 37,100 on Python 3.11, which takes the most."""
+14,600, and 31,000 with 200 for each variable, on Python 3.11, which takes the most."""
 
 
 @pytest.mark.parametrize("tool", MOST_BYTECODES)

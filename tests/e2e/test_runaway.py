@@ -36,10 +36,12 @@ WAITING = {
     "setsid": "setsid sleep 999 >/dev/null 2>&1 & echo daemon",
 }
 TIMEOUT_S = 1.0
+LONG = f"sleep 300.{os.getpid()}"
+"""Found by its words: a number of seconds that nobody else on the machine waits."""
 HOSTILE = (
-    "sleep 300 & nohup sleep 300 >/dev/null 2>&1 & "
-    "env -i setsid sh -c '(trap \"\" TERM HUP INT; sleep 300) >/dev/null 2>&1 &' & "
-    "sh -c 'sh -c \"sleep 300\"'"
+    f"{LONG} & nohup {LONG} >/dev/null 2>&1 & "
+    f"env -i setsid sh -c '(trap \"\" TERM HUP INT; {LONG}) >/dev/null 2>&1 &' & "
+    f"sh -c 'sh -c \"{LONG}\"'"
 )
 
 
@@ -80,7 +82,7 @@ def test_nothing_survives_the_end_of_the_agent(world: World, number: signal.Sign
 
 def hostile_left() -> list[str]:
     """Processes of ours that have thrown away their environment."""
-    done = subprocess.run(["pgrep", "-f", "^sleep 300$"], capture_output=True, text=True, timeout=90)
+    done = subprocess.run(["pgrep", "-f", f"^{LONG}$"], capture_output=True, text=True, timeout=90)
     return done.stdout.split()
 
 
