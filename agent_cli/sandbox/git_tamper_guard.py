@@ -87,14 +87,17 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
             kept.add("HEAD")
         return tuple(sorted(kept))
 
-    def reopen(self) -> tuple[str, ...]:
-        """Open the folders of git that were closed to us, so that their content can be compared; return them."""
+    def reopen(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Open the folders of git that were closed to us, so that their content can be compared; return them, and
+        what is `changed` then."""
         opened: list[str] = []
-        while new := [path for path in self.changed() if self._is_closed_in_git(path) and path not in opened]:
+        changed = self.changed()
+        while new := [path for path in changed if self._is_closed_in_git(path) and path not in opened]:
             opened += new
             for path in new:
                 _open_folder(self.root, path)
-        return tuple(path.removesuffix(_CLOSED) for path in opened)
+            changed = self.changed()
+        return tuple(path.removesuffix(_CLOSED) for path in opened), changed
 
     def _is_closed_in_git(self, path: str) -> bool:
         is_ours = _is_in(path, self.git) or _is_in_git(path) or any(_is_in(path, own) for own in self.own)
@@ -279,9 +282,20 @@ def _watched(root: str, git: str, is_outer: bool, places: Places) -> Iterator[st
                 yield from _in_repository(root, folder)
         elif name != ".git":
             yield path
-            yield from islice(_files(root, path), _MOST_FILES)
+            if _may_hold_files(f"{root}/{path}"):
+                yield from islice(_files(root, path), _MOST_FILES)
         elif path != git:
             yield from _in_repository(root, path)
+
+
+def _may_hold_files(path: str) -> bool:
+    """Return False if a path is certainly no folder; most of the watched ones do not exist."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
 
 
 def _files(root: str, path: str) -> Iterator[str]:
@@ -295,6 +309,8 @@ def _files(root: str, path: str) -> Iterator[str]:
 
 def _in_repository(root: str, folder: str, *, is_inner: bool = False) -> Iterator[str]:
     yield folder
+    if not is_inner and _is_missing(f"{root}/{folder}"):
+        return
     yield from (f"{folder}/{name}" for name in (*_OF_GIT, *_FOLDERS, *CONTINUATIONS))
     for listed in _LISTED:
         names = _names(f"{root}/{folder}/{listed}")
@@ -306,6 +322,16 @@ def _in_repository(root: str, folder: str, *, is_inner: bool = False) -> Iterato
         for inner in _INNER:
             for name in _repositories(f"{root}/{folder}/{inner}", _DEEPEST_NAME):
                 yield from _in_repository(root, f"{folder}/{inner}/{name}", is_inner=True)
+
+
+def _is_missing(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _is_behind_link(folder: str, name: str) -> bool:

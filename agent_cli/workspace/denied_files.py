@@ -69,9 +69,10 @@ class HiddenFiles:
             if (folder := self._folder(path)) is None:
                 continue
             walked[path] = folder
-            closed += folder.closed
-            linked += folder.linked
-            if os.path.basename(path) not in _SHALLOW or path in self._roots:
+            if folder.closed or folder.linked:
+                closed += folder.closed
+                linked += folder.linked
+            if folder.folders and (path in self._roots or os.path.basename(path) not in _SHALLOW):
                 waiting += folder.folders
         self._seen = walked
         self.is_complete = not waiting

@@ -261,8 +261,8 @@ def test_folders_of_git_that_were_closed_are_opened_again_and_others_told_of(mod
         write(work / "sub/.vscode/tasks.json")
         (work / "sub").chmod(mode)
         opened = {".git", ".git/hooks", "nested/.git", "nested/.git/hooks"}
-        assert set(guarded.reopen()) == opened
-        found = guarded.changed()
+        seen, found = guarded.reopen()
+        assert set(seen) == opened and found == guarded.changed()
         done = guarded.restore()
         assert [path.split("/")[0] for path in found if path not in done] == ["sub"]
         for folder in (work, work / "nested"):

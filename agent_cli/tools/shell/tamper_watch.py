@@ -156,8 +156,7 @@ class TamperWatch:
         restored: list[str] = []
         left: list[str] = []
         for key, guarded in self._before.items():
-            opened = guarded.reopen()
-            changed = guarded.changed()
+            opened, changed = guarded.reopen()
             done = guarded.restore() if changed else ()
             others = [path for path in changed if path not in done]
             self._before[key] = accept_changes(guarded, others) if others else guarded
