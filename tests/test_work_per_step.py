@@ -1,10 +1,11 @@
-"""A step of a turn, a streamed token and a frame of the screen each take a bounded number of function calls, and a
-step a bounded number of bytecodes.
+"""A start, a step of a turn, a streamed token and a frame of the screen each take a bounded number of bytecodes, and
+all but the start a bounded number of function calls.
 
 Counted, not timed: the same on every machine and under every load.
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -21,11 +22,12 @@ from agent_cli.redaction.redactor import Redactor
 from agent_cli.session.event_bus import EventBus
 from benchmarks import rendering
 
+from .bytecodes import PACKAGE, Bytecodes, traced
+from .e2e.world import World
 from .engine.harness import engine
-from .model import streams
+from .model import server, streams
 from .model.scripted import Reply, ScriptedModel, call, say
 
-PACKAGE = str(Path(__file__).parent.parent / "agent_cli")
 STEPS = 20
 MOST = 740
 """Calls of functions of the package in one step, the mean of steps 11 to 20: 7 % above today's 692."""
@@ -54,31 +56,6 @@ def counted(of: str = PACKAGE) -> Iterator[Calls]:
         yield calls
     finally:
         sys.setprofile(None)
-
-
-class Bytecodes:
-    """Counts the bytecodes of the package that this thread executes: loops, which are no calls, count too."""
-
-    def __init__(self) -> None:
-        self.made = 0
-
-    def __call__(self, frame: FrameType, event: str, _: object) -> "Bytecodes | None":
-        if event == "call":
-            if not frame.f_code.co_filename.startswith(PACKAGE):
-                return None
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        self.made += event == "opcode"
-        return self
-
-
-@contextmanager
-def traced() -> Iterator[Bytecodes]:
-    bytecodes = Bytecodes()
-    sys.settrace(bytecodes)
-    try:
-        yield bytecodes
-    finally:
-        sys.settrace(None)
 
 
 async def counts(
@@ -132,12 +109,12 @@ async def test_a_step_takes_a_bounded_number_of_bytecodes(tmp_path: Path, tool: 
 
 
 TOKENS = 1000
-MOST_A_TOKEN = {1: 50, 100: 14.5}
-"""By the tokens that come in one read, calls of functions of the package for one: 10 % above today's 45.5 and
-13.2."""
-MOST_A_FRAME = 425
-"""Calls of functions, those of libraries included, for a frame in which five tokens of an answer come: 10 % above
-today's 385."""
+MOST_A_TOKEN = {1: (50, 1290), 100: (14.5, 440)}
+"""By the tokens that come in one read, calls of functions of the package and its bytecodes for one: 10 % above
+today's (45.5, 1171) and (13.2, 397)."""
+MOST_A_FRAME = (330, 9300)
+"""Calls of functions, those of libraries included, and bytecodes of the package for a frame in which five tokens of
+an answer come: 10 % above today's (301, 8433)."""
 
 
 class Streamed(ScriptedModel):
@@ -158,27 +135,62 @@ class Streamed(ScriptedModel):
             yield event
 
 
+@pytest.mark.parametrize("counting", [counted, traced])
 @pytest.mark.parametrize("in_a_read", MOST_A_TOKEN)
-async def test_a_streamed_token_takes_a_bounded_number_of_calls(tmp_path: Path, in_a_read: int) -> None:
+async def test_a_streamed_token_takes_bounded_work(
+    tmp_path: Path, in_a_read: int, counting: Callable[[], AbstractContextManager[Calls | Bytecodes]]
+) -> None:
     async with engine(tmp_path, model=Streamed(in_a_read), mode="yolo") as it:
         await it.prompt("load what is loaded once")
         first = len(it.events)
-        with counted() as calls:
+        with counting() as streamed:
             assert isinstance(await it.prompt("go"), TurnCompleted)
     pieces = [event for event in it.events[first:] if isinstance(event, TextDelta)]
     assert len(pieces) == TOKENS / in_a_read
     bus = EventBus(redactor=Redactor({"KEY": "aaaa1111bbbb2222cccc"}))
     bus.emit(pieces[0])
-    with counted() as masked:
+    with counting() as masked:
         for piece in pieces:
             bus.emit(piece)
-    assert (calls.made + masked.made) / TOKENS <= MOST_A_TOKEN[in_a_read]
+    assert (streamed.made + masked.made) / TOKENS <= MOST_A_TOKEN[in_a_read][counting is traced]
 
 
-def test_a_drawn_frame_takes_a_bounded_number_of_calls(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("counting", [lambda: counted(""), traced], ids=["calls", "bytecodes"])
+def test_a_drawn_frame_takes_bounded_work(
+    capfd: pytest.CaptureFixture[str], counting: Callable[[], AbstractContextManager[Calls | Bytecodes]]
+) -> None:
     answer, frames = rendering._answer()[:8000], list[float]()
     rendering._drawn(answer, [])
-    with counted("") as calls:
+    with counting() as drawn:
         rendering._drawn(answer, frames)
     assert capfd.readouterr().out.count("Text") > 2
-    assert calls.made / len(frames) <= MOST_A_FRAME
+    assert drawn.made / len(frames) <= MOST_A_FRAME[isinstance(drawn, Bytecodes)]
+
+
+MOST_A_RUN = 225_000
+"""Bytecodes of the package, those of its modules included, from the start of `agent run` to its end with a one-line
+answer: 11 % above today's 202,000."""
+RUN = """
+import sys
+from tests.bytecodes import traced
+sys.argv = ["agent", "run", "hello"]
+with traced() as bytecodes:
+    import agent_cli.__main__ as start
+    try:
+        start.main()
+    finally:
+        print(bytecodes.made, file=sys.stderr)
+"""
+
+
+def test_a_run_takes_a_bounded_number_of_bytecodes(tmp_path: Path) -> None:
+    with World(tmp_path) as machine:
+        machine.measured()
+        machine.script(server.Reply(text="hi"))
+        env = machine.environment({"PYTHONPATH": str(Path(PACKAGE).parent), "PATH": "/usr/bin:/bin"})
+        done = subprocess.run(
+            [sys.executable, "-c", RUN], env=env, cwd=machine.work, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+    assert done.stdout == "hi\n"
+    assert int(done.stderr.split()[-1]) <= MOST_A_RUN

@@ -14,6 +14,7 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles, SandboxRequest
 from agent_cli.fs.files import make_private, replace_file
+from agent_cli.policy.rules.rule import Rules
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 
 from .options import UsageError
@@ -75,7 +76,7 @@ def expected_level(setup: Setup) -> str | None:
     if strength is None:
         return None
     profiles = SandboxProfiles(setup.workspace, wanted_for(setup), strength)
-    return profiles.describe(setup.config.mode, "", setup.rules)
+    return profiles.describe(setup.config.mode, "", Rules(setup.rules))
 
 
 def _known_strength(setup: Setup) -> EnforcedLevel | None:

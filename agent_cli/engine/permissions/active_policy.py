@@ -123,6 +123,8 @@ class Permissions:
         self._grants: list[Rule] = []
         self._grant_changes = 0
         self._turn_rules: tuple[Rule, ...] = ()
+        self._in_force = Rules()
+        """The rules at the last call of `rules`: they remember how they are grouped."""
         self.restrictions: tuple[Rule, ...] = ()
         """Additional rules of a sub-agent; none of them allows anything."""
         for store in grants.values():
@@ -350,7 +352,10 @@ class Permissions:
 
     def rules(self) -> Rules:
         """Return all rules in force."""
-        return Rules((*self.restrictions, *self._rules, *self.granted(), *self._turn_rules))
+        rules = (*self.restrictions, *self._rules, *self.granted(), *self._turn_rules)
+        if rules != self._in_force:
+            self._in_force = Rules(rules)
+        return self._in_force
 
     def granted(self) -> tuple[Rule, ...]:
         """Return the rules that the user allowed, in this session and its parents."""

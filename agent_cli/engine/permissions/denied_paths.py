@@ -33,7 +33,7 @@ class DeniedFiles:
             self._write.forget()
         self._policy = policy
         hidden = self._unreadable(policy)
-        fixed = self._write.paths() if any(map(denies_writing, policy.rules)) else ()
+        fixed = self._write.paths() if policy.rules.of("deny", "write") else ()
         if not hidden and not fixed:
             return None
         return Confinement(
@@ -42,7 +42,7 @@ class DeniedFiles:
 
     def _unreadable(self, policy: Policy) -> tuple[str, ...]:
         lists = (os.path.join(root, ".agentignore") for root in policy.roots)
-        if not any(map(denies_reading, policy.rules)) and not any(map(os.path.lexists, lists)):
+        if not policy.rules.of("deny", "read") and not any(map(os.path.lexists, lists)):
             return ()
         outside = tuple(path for path in closed_outside(policy) if self._is_unreadable(path))
         return (*outside, *self._read.paths(outside))
@@ -54,19 +54,9 @@ class DeniedFiles:
         return self._policy is not None and is_write_denied(path, self._policy)
 
 
-def denies_reading(rule: Rule) -> bool:
-    """Return True if a rule forbids reading files."""
-    return rule.kind == "read" and rule.effect == "deny"
-
-
 def is_write_denied(path: str, policy: Policy) -> bool:
     """Return True if a rule forbids changing a file."""
-    return any(denies_writing(rule) and matches_path(rule, path, policy.root) for rule in policy.rules)
-
-
-def denies_writing(rule: Rule) -> bool:
-    """Return True if a rule forbids changing files."""
-    return rule.kind == "write" and rule.effect == "deny"
+    return any(matches_path(rule, path, policy.root) for rule in policy.rules.of("deny", "write"))
 
 
 _MOST_ENTRIES = 20_000
@@ -75,8 +65,8 @@ _MOST_ENTRIES = 20_000
 
 def closed_outside(policy: Policy) -> Iterator[str]:
     """Yield the existing files and folders outside the workspace that read rules close."""
-    for rule in policy.rules:
-        if rule.kind == "read" and rule.effect != "allow" and rule.pattern:
+    for rule in (*policy.rules.of("deny", "read"), *policy.rules.of("ask", "read")):
+        if rule.pattern:
             yield from _covered(rule, policy)
 
 

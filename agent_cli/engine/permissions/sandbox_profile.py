@@ -4,7 +4,7 @@ each command."""
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import msgspec
 
 from agent_cli.fs.files import make_private
 from agent_cli.policy.rules.path_verdict import Policy, is_instruction, watched
-from agent_cli.policy.rules.rule import BUILT_IN_PLACE, Rule, matches_path
+from agent_cli.policy.rules.rule import Rules, matches_path
 from agent_cli.policy.rules.secret_paths import is_secret
 from agent_cli.protocol.actions import Mode, Reach, SandboxLevel
 from agent_cli.sandbox.profile.confinement import Confinement, EnforcedLevel
@@ -20,7 +20,7 @@ from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.git.repository import git_places
 from agent_cli.workspace.paths import Workspace
 
-from .denied_paths import DeniedFiles, denies_reading, denies_writing, is_write_denied
+from .denied_paths import DeniedFiles, is_write_denied
 
 if TYPE_CHECKING:
     from agent_cli.workspace.git.index import TrackedFiles
@@ -63,7 +63,7 @@ class SandboxProfiles:
         self._tracked: TrackedFiles | None = None
         self._policy: Policy | None = None
         self._has_own_rules = False
-        self._closed_under: Sequence[Rule] = ()
+        self._closed_under = Rules()
         self._closed_by_rules: set[str] = set()
         """Usual secrets outside the workspace that the rules in `_closed_under` close."""
         self._hidden = HiddenFiles(workspace.roots, self._is_closed, unseen=True)
@@ -83,17 +83,17 @@ class SandboxProfiles:
             return "off"
         return "read-only" if mode == "plan" else wanted.level
 
-    def describe(self, mode: Mode, untrusted: str, rules: Sequence[Rule] = ()) -> str:
+    def describe(self, mode: Mode, untrusted: str, rules: Rules) -> str:
         """Describe the level in force: what enforces it or why nothing does, and which file rules it cannot
         enforce."""
         level = self.level(mode, untrusted)
-        has_rules = any(denies_writing(rule) or _closes_more(rule) for rule in rules)
+        has_rules = bool(rules.of("deny", "write") or rules.closing("read"))
         if level != "off":
             short = (
                 ", which cannot hide single files from commands" if not self.enforced_level.hides_inside else ""
             )
             return f"{level} ({self.enforced_level.mechanism}{short if has_rules else ''})"
-        if self._masks(mode) and any(denies_reading(rule) or denies_writing(rule) for rule in rules):
+        if self._masks(mode) and (rules.of("deny", "read") or rules.of("deny", "write")):
             return "off (files denied by rules stay hidden)"
         if self._wanted.level == "off" or self.enforced_level.is_available:
             return f"off ({_ONLY_NAMED})" if has_rules else "off"
@@ -194,7 +194,7 @@ class SandboxProfiles:
         if self._policy is None or self._policy.rules != policy.rules:
             self._hidden.forget()
             self._fixed.forget()
-            self._has_own_rules = any(_closes_more(rule) for rule in policy.rules)
+            self._has_own_rules = bool(policy.rules.closing("read"))
         self._policy = policy
         found = self._hidden.paths(outside)
         usual = [path for path in found if is_secret(path) and self._is_usual(path, policy)]
@@ -209,7 +209,7 @@ class SandboxProfiles:
 
     def _fixed_inside(self, policy: Policy) -> tuple[str, ...]:
         """Return the files that must not be changed although commands could. Call after `_closed_inside`."""
-        has_any = bool(policy.untrusted) or any(map(denies_writing, policy.rules))
+        has_any = bool(policy.untrusted or policy.rules.of("deny", "write"))
         return self._fixed.paths() if self._may_write(policy) and has_any else ()
 
     def _may_write(self, policy: Policy) -> bool:
@@ -220,7 +220,7 @@ class SandboxProfiles:
         """Return True if a file is closed only because of its name. If git tracks the file, its contents are in
         the git objects anyway, and git could not work without it."""
         return not policy.hidden(path, False) and not any(
-            _closes_more(rule) and matches_path(rule, path, policy.root) for rule in policy.rules
+            matches_path(rule, path, policy.root) for rule in policy.rules.closing("read")
         )
 
     def _closed_outside(self, policy: Policy) -> tuple[str, ...]:
@@ -251,11 +251,6 @@ class SandboxProfiles:
         if policy is None or not (is_secret(path) or self._has_own_rules or policy.hidden(path, False)):
             return False
         return watched(path, path, policy) is not None
-
-
-def _closes_more(rule: Rule) -> bool:
-    """Return True if a rule closes files other than the usual secrets."""
-    return rule.kind == "read" and rule.effect != "allow" and rule.place != BUILT_IN_PLACE
 
 
 def _autorun_files(roots: tuple[str, ...], policy: Policy) -> tuple[str, ...]:

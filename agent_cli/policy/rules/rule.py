@@ -56,6 +56,10 @@ class Rules(tuple[Rule, ...]):
         """Return the rules of an effect and a kind; without `built_in` only those that somebody wrote."""
         return self._groups.get((effect, kind, built_in), ())
 
+    def closing(self, kind: Kind) -> Sequence[Rule]:
+        """Return the rules of a kind that somebody wrote and that ask or deny."""
+        return [*self.of("deny", kind, built_in=False), *self.of("ask", kind, built_in=False)]
+
     def first(self, effect: Effect, kind: Kind, texts: Sequence[str]) -> Rule | None:
         """Return the first rule of an effect and a kind that covers any of these commands, hosts or tools."""
         return next(
