@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.fs.files import create_file, file_lock, first_line, read_regular, reason_of, replace_file, replace_link
+from agent_cli.fs.files import (
+    create_file,
+    file_lock,
+    first_line,
+    read_regular,
+    reason_of,
+    replace_file,
+    replace_link,
+)
 from agent_cli.fs.nofollow import dir_entry
 
 

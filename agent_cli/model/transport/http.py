@@ -252,7 +252,7 @@ class _Exchange:
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     async def has_arrived(self) -> bool:
-        """Return True if data or the end of the connection is waiting to be read. After a time limit this means that
+        """Return True if data or the end of the connection waits to be read. After a time limit this means that
         the program was stopped, by Ctrl-Z for example, and not that the server was silent."""
         for _ in range(2):  # one pass of the event loop polls the socket, the next delivers
             await asyncio.sleep(0)
