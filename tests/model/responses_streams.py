@@ -106,6 +106,33 @@ STREAMS: dict[str, tuple[str, list[ModelEvent]]] = {
         CREATED + said(0, "Hello ", "world") + end(),
         [TextPiece("Hello "), TextPiece("world"), REPORT, STOP],
     ),
+    "numbered_otherwise_in_the_answer": (
+        CREATED
+        + called(7, "a", "read", "{}")
+        + called(1_000_000, "b", "read", "{}")
+        + called(-1, "c", "read", "{}")
+        + end(output=[function(id, "read", "{}") for id in "abc"]),
+        [
+            *(event for at, id in enumerate("abc") for event in (CallStart(at, id, "read"), CallPiece(at, "{}"))),
+            REPORT,
+            CALLED,
+        ],
+    ),
+    "named_otherwise_in_the_answer": (
+        CREATED
+        + said(1, "x")
+        + called(2, "a", "read", "{}")
+        + end(output=[message("x", id="other"), function("y", "read", "{}")]),
+        [TextPiece("x"), CallStart(0, "a", "read"), CallPiece(0, "{}"), REPORT, CALLED],
+    ),
+    "all_at_one_index": (
+        CREATED + called(0, "a", "read", "{}") + called(0, "b", "read", "{}") + end(),
+        [
+            *(event for at, id in enumerate("ab") for event in (CallStart(at, id, "read"), CallPiece(at, "{}"))),
+            REPORT,
+            CALLED,
+        ],
+    ),
     "reasoning": (
         CREATED + thought(0, ("a ", "b")) + said(1, "x") + end(),
         [ReasoningPiece("a "), ReasoningPiece("b"), block("a b"), TextPiece("x"), REPORT, STOP],

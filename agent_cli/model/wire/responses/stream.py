@@ -4,7 +4,7 @@ Everything is sent at least twice: in pieces, and whole when a part, an item and
 are used; the whole supplies only what is missing from them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agent_cli.protocol.messages import Finish, Reasoning
@@ -41,6 +41,10 @@ class _Item:
         """Received text by part."""
         self.call = -1
         """Index of the call, for a function call item."""
+        self.kind = ""
+        """Type of the item, as far as known."""
+        self.ids: frozenset[str] = frozenset()
+        """Ids of the item and of its call, as far as known."""
         self.done = False
 
     def add(self, key: str, text: str) -> str:
@@ -62,6 +66,7 @@ class ResponsesStream(EventStream):
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
         self._items: dict[Any, _Item] = {}
+        self._all: list[_Item] = []
         self._speaker: _Item | None = None
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
@@ -74,7 +79,7 @@ class ResponsesStream(EventStream):
             return
         match text_of(chunk["type"]).removeprefix("response."):
             case "output_item.added":
-                yield from self._added(self._item(chunk), object_of(chunk.get("item")))
+                yield from self._added(self._item(chunk, begins=True), object_of(chunk.get("item")))
             case "output_item.done":
                 yield from self._item_done(self._item(chunk), object_of(chunk.get("item")))
             case "output_text.delta" | "refusal.delta" as kind:
@@ -96,21 +101,48 @@ class ResponsesStream(EventStream):
             case "failed" | "cancelled" | "error":
                 raise self._failure(chunk)
 
-    def _item(self, chunk: Json) -> _Item:
+    def _item(self, chunk: Json, *, begins: bool = False) -> _Item:
         """Return the item of an event: by output index, else by item id, else by the id of the item it
-        contains."""
+        contains. One that begins where another has ended is a new one."""
         key = chunk.get("output_index")
         if key is None:
             key = chunk.get("item_id") or object_of(chunk.get("item")).get("id")
-        if (item := self._items.get(key)) is None:
+        if (item := self._items.get(key)) is None or (begins and item.done):
             item = self._items[key] = _Item()
+            self._all.append(item)
         return item
 
     def _rest(self, chunk: Json, field: str) -> str:
         """Return what a whole text adds to the pieces received before."""
         return self._item(chunk).beyond(_part_key(chunk), text_of(chunk.get(field)))
 
+    def _received(self, output: list[Json]) -> Iterator[tuple[_Item, Json]]:
+        """Yield each item of a whole answer with what was received of it: the item with its id, else the one at
+        its index, else the next of its type if no more of them are in the answer. Some gateways number or name the
+        items of the stream and of the answer differently, and no call may run twice."""
+        left = list(self._all)
+        found: dict[int, _Item] = {}
+
+        def match(index: int, same: Iterable[_Item | None]) -> None:
+            if index not in found and (item := next((each for each in same if each in left), None)) is not None:
+                found[index] = item
+                left.remove(item)
+
+        for index, whole in enumerate(output):
+            ids = _ids_of(whole)
+            match(index, (item for item in self._all if item.ids & ids))
+        kinds = [text_of(whole.get("type")) for whole in output]
+        for index, whole in enumerate(output):
+            at = self._items.get(index) or self._items.get(whole.get("id"))
+            match(index, [at] if at is not None and at.kind in ("", kinds[index]) else [])
+        for index, kind in enumerate(kinds):
+            if kinds.count(kind) <= sum(item.kind == kind for item in self._all):
+                match(index, [item for item in left if item.kind == kind])
+        yield from ((found.get(index) or _Item(), whole) for index, whole in enumerate(output))
+
     def _added(self, item: _Item, begun: Json) -> Iterator[ModelEvent]:
+        item.ids |= _ids_of(begun)
+        item.kind = item.kind or text_of(begun.get("type"))
         if begun.get("type") == "function_call" and item.call < 0:
             item.call = self._calls
             self._calls += 1
@@ -121,6 +153,8 @@ class ResponsesStream(EventStream):
         if item.done:
             return
         item.done = True
+        item.ids |= _ids_of(whole)
+        item.kind = text_of(whole.get("type"))
         match whole.get("type"):
             case "function_call":
                 yield from self._added(item, whole | {"arguments": ""})
@@ -169,8 +203,7 @@ class ResponsesStream(EventStream):
             yield CallPiece(item.call, text)
 
     def _ended(self, status: str, response: Json) -> Iterator[ModelEvent]:
-        for index, whole in enumerate(_objects(response.get("output"))):
-            item = self._items.get(index) or self._items.get(whole.get("id")) or _Item()
+        for item, whole in self._received(_objects(response.get("output"))):
             yield from self._item_done(item, whole)
         self._count(response)
         if self.usage is not None:
@@ -211,6 +244,10 @@ def _part_key(chunk: Json) -> str:
     if "arguments" in text_of(chunk["type"]):
         return ""
     return "summary_index 0" if "summary" in text_of(chunk["type"]) else "content_index 0"
+
+
+def _ids_of(item: Json) -> frozenset[str]:
+    return frozenset(word_of(item.get(name)) for name in ("id", "call_id")) - {""}
 
 
 def _objects(value: Any) -> list[Json]:
