@@ -25,6 +25,9 @@ def set_key(text: str, key: str, written: str, path: Path) -> str:
         value = read_value(written)
     except ValueError as error:
         raise ConfigError(f"{key}: the value is not valid YAML: {error}") from error
+    is_plain = not written.lstrip().startswith(("|", ">", '"', "'"))
+    if isinstance(value, str) and "\n" in written.strip() and is_plain:
+        raise ConfigError(f"{key}: YAML would join the lines of this value; write it on one line, or in quotes")
     return _set(text, key.split("."), written if _is_one_line(written, value) else _dump(value), value, path)
 
 

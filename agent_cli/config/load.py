@@ -85,6 +85,8 @@ def load(
     ignored: tuple[tuple[str, str], ...] = ()
     if user is not None and _is_there(user):
         layers.append(read_file(user))
+    elif user is not None and user.parent.exists() and not user.parent.is_dir():
+        raise ConfigError(f"{user.parent} is not a folder; set AGENT_CONFIG_DIR to the folder with config.yaml")
     if project is not None:
         kept = restrict_project_layer(project, _together(layers))
         ignored = tuple((key, project.place(key)) for key in kept.ignored)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import file_lock, read_regular, replace_file
+from agent_cli.fs.files import file_lock, read_regular, reason_of, replace_file
 
 from .layer import ConfigError, Layer
 from .load import PROJECT_FILE
@@ -109,7 +109,7 @@ class Trust:
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, msgspec.DecodeError) as error:
-            raise ConfigError(f"{self._path}: {error}. Delete it to be asked again.") from error
+            raise ConfigError(f"{self._path}: {reason_of(error)}. Delete it to be asked again.") from error
 
 
 def _key(place: str) -> str:

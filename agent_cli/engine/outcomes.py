@@ -29,7 +29,8 @@ def explain_failure(error: BaseException, model: str) -> tuple[StopReason, Error
         return "context_limit", ErrorInfo(kind="context_full", message=str(error), hints=(Hint("make_room"),))
     if isinstance(error, StoreError | NothingToRestore | OperationRefused | OverBudget):
         is_disk = isinstance(error, StoreError) and isinstance(error.__cause__, OSError)
-        return "internal_error", ErrorInfo("not_done", str(error), hints=(Hint("disk"),) if is_disk else ())
+        hints = error.hints if isinstance(error, NothingToRestore) else ()
+        return "internal_error", ErrorInfo("not_done", str(error), hints=(Hint("disk"),) if is_disk else hints)
     return "internal_error", ErrorInfo(
         kind="internal_error",
         message=f"{type(error).__name__}: {error}",

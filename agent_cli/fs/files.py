@@ -230,6 +230,14 @@ def sweep_drafts(folder: str) -> None:
                     os.unlink(os.path.join(folder, name))
 
 
+def reason_of(error: BaseException) -> str:
+    """Return an error in words: that of the system with its file but without its number, any other as it is."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    name = error.filename
+    return f"{error.strerror}: {os.fsdecode(name)}" if isinstance(name, str | bytes) else error.strerror
+
+
 def is_running(pid: int) -> bool:
     """Return True if a process exists, even one of another user."""
     try:

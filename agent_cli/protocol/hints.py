@@ -47,6 +47,7 @@ HintKind = Literal[
     "check_machine",
     "make_room",
     "disk",
+    "undo_conversation",
     "own_fault",
     "unfit_answer",
     # afterwards

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import read_regular
+from agent_cli.fs.files import read_regular, reason_of
 from agent_cli.fs.git_files import BARE_CONFIG, RAW_ATTRIBUTES, settings
 from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.lazy_regex import lazy_regex
@@ -248,7 +248,7 @@ async def git_reader(folder: Path, run: RunProgram) -> AsyncIterator[GitReader]:
             git = PrivateGit(Path(twin), run, (Path(place.top),), timeout_s=_TIMEOUT_S)
             yield GitReader(git, place, known)
     except OSError as error:
-        raise ReviewError(f"the repository of {folder} cannot be read: {error}") from error
+        raise ReviewError(f"the repository of {folder} cannot be read: {reason_of(error)}") from error
 
 
 def _make_twin(twin: Path, place: GitFolder) -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import is_prompt
 from agent_cli.protocol.operations import Rewound
 from agent_cli.protocol.records import AnyRecord, TurnsRedone, TurnsUndone
@@ -17,6 +18,14 @@ AROUND = "around"
 
 class NothingToRestore(Exception):
     """There is no turn to undo or redo, or the operation is not possible; the message says why."""
+
+    hints: tuple[Hint, ...] = ()
+
+
+class FilesNotSaved(NothingToRestore):
+    """A turn changed files that cannot be restored; what was said can still be undone."""
+
+    hints = (Hint("undo_conversation"),)
 
 
 class Undoing(msgspec.Struct, frozen=True):

@@ -234,3 +234,9 @@ def test_a_value_is_set_below_a_name_with_dots() -> None:
     text = set_value("model: a/b  # mine\n", names, {"command": "npx", "args": ["-y", "${X}"]}, PATH)
     assert text == "model: a/b  # mine\nmcp_servers:\n  wiki.v2: {command: npx, args: [-y, '${X}']}\n"
     assert set_value(text, names, {"url": "y"}, PATH) == "model: a/b  # mine\nmcp_servers:\n  wiki.v2: {url: y}\n"
+
+
+def test_a_value_of_several_lines_that_yaml_would_join_is_refused() -> None:
+    with pytest.raises(ConfigError, match="model: YAML would join the lines of this value"):
+        set_key(FILE, "model", "a\nb", PATH)
+    assert yaml.safe_load(set_key(FILE, "permissions.deny", "- read(a)\n- read(b)", PATH))["permissions"]["deny"]

@@ -118,6 +118,13 @@ def test_a_user_file_that_leads_nowhere_is_an_error_and_not_no_configuration(tmp
         load(tmp_path / "user.yaml", environment={})
 
 
+def test_a_file_in_the_place_of_the_folder_is_an_error_and_not_no_configuration(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="file is not a folder; set AGENT_CONFIG_DIR"):
+        load(tmp_path / "file" / "config.yaml", environment={})
+    assert load(tmp_path / "none" / "config.yaml", environment={}).layers == ()
+
+
 def test_a_variable_with_a_wrong_value_is_an_error_that_names_it() -> None:
     with pytest.raises(ConfigError) as raised:
         load(Path("/nowhere/config.yaml"), environment={"AGENT_MODE": "fast"})

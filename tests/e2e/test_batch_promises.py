@@ -151,6 +151,31 @@ def test_an_agent_that_is_killed_leaves_its_patch_and_no_temporary_file(world: W
     until(lambda: not [*temporary.iterdir()])
 
 
+def test_ctrl_c_pressed_again_and_again_loses_no_report(world: World) -> None:
+    repository(world.work)
+    asked: list[str] = []
+
+    def answer(prompt: str, done: int) -> Reply:
+        asked.append(prompt)
+        return Reply(text="", hang="mid_stream")
+
+    answering(world, answer)
+    tasks = tasks_file(world, [{"id": "one", "prompt": "wait", "repo": str(world.work)}])
+    (world.home / "below").mkdir()
+    running = world.start("batch", str(tasks), "-o", str(world.home / "below" / ".." / "out"))
+    until(lambda: bool(asked))
+
+    def pressed() -> bool:
+        running.send_signal(signal.SIGINT)
+        return running.poll() is not None
+
+    until(pressed)
+    said, _ = running.communicate(timeout=WAIT_S)
+    assert running.returncode == 130
+    assert said.endswith("stopped: stopped by the user\nthe same command runs what is missing\n"), said
+    assert f"results: {world.home / 'out'}\n" in said and (world.home / "out" / "report.json").exists()
+
+
 def test_the_budget_holds_with_many_at_once(world: World) -> None:
     (world.config / "config.yaml").write_text(PRICES, encoding="utf-8")
     repository(world.work)

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.fs.files import create_file, file_lock, first_line, read_regular, replace_file, replace_link
+from agent_cli.fs.files import (
+    create_file,
+    file_lock,
+    first_line,
+    read_regular,
+    reason_of,
+    replace_file,
+    replace_link,
+)
 from agent_cli.fs.nofollow import dir_entry
 
 
@@ -58,3 +66,11 @@ def test_a_lock_is_waited_for_only_so_long(tmp_path: Path) -> None:
         pass
     with file_lock(tmp_path / "new" / "f", 0.0):
         assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def test_an_error_of_the_system_is_told_without_its_number(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as raised:
+        (tmp_path / "gone").read_bytes()
+    assert reason_of(raised.value) == f"No such file or directory: {tmp_path / 'gone'}"
+    assert reason_of(OSError(28, "No space left on device")) == "No space left on device"
+    assert reason_of(ValueError("it is short")) == "it is short"

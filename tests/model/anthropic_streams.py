@@ -334,7 +334,7 @@ FAULTS: dict[str, tuple[str, str, int]] = {
     "empty": ("", "truncated", 0),
     "only_pings": (PING * 3, "truncated", 0),
     "malformed_event": (start() + 'data: {"type": "content_blo\n\n' + end(), "malformed", 1),
-    "cut_in_an_event": (start() + text(0, "ok") + 'event: content_block_delta\ndata: {"type": "conte', "malformed", 2),
+    "cut_in_an_event": (start() + text(0, "ok") + 'event: content_block_delta\ndata: {"type": "conte', "truncated", 2),
     "arguments_of_no_call": (start() + delta(0, "input_json_delta", partial_json="{"), "malformed", 1),
     "overloaded": (start() + text(0, "ok") + error("overloaded_error", "Overloaded"), "overloaded", 2),
     "rate_limited": (start() + error("rate_limit_error"), "rate_limit", 1),

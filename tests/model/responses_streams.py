@@ -347,7 +347,7 @@ FAULTS: dict[str, tuple[str, str, int]] = {
     "malformed_event": (CREATED + said(0, "ok") + 'data: {"type": "respo\n\n' + end(), "malformed", 1),
     "cut_in_an_event": (
         CREATED + said(0, "ok") + 'event: response.completed\ndata: {"type": "respo',
-        "malformed",
+        "truncated",
         1,
     ),
     "failed": (CREATED + said(0, "ok") + failed("server_error"), "server", 1),

@@ -274,7 +274,7 @@ FAULTS: dict[str, tuple[str, str, int]] = {
     "missing_finish_in_a_call": (calls(entry(0, "a", "write", '{"content": "hal')), "truncated", 2),
     "empty": ("", "truncated", 0),
     "only_done": (DONE, "truncated", 0),
-    "cut_in_a_chunk": (text("ok") + 'data: {"choices": [{"delta": {"conte', "malformed", 1),
+    "cut_in_a_chunk": (text("ok") + 'data: {"choices": [{"delta": {"conte', "truncated", 1),
     "malformed_event": (text("ok") + 'data: {"choices": [{"del\n\n' + END, "malformed", 1),
     "error": (
         text("ok") + data({"error": {"message": "overloaded", "type": "server_error", "code": 503}}),

@@ -23,6 +23,7 @@ from agent_cli.session.event_bus import EventBus
 from agent_cli.session.session import Session
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import Loaded, SessionFile, SessionLocked, read_session
+from agent_cli.ui.text.hints import AT_A_SHELL, advice
 from agent_cli.workspace.memory import Memory
 
 Word = Literal["undo", "redo"]
@@ -133,7 +134,7 @@ async def _do(asked: _UndoOptions) -> int:
             try:
                 return await _answer(asked, history, is_held)
             except NothingToRestore as error:
-                print(clean(str(error)))
+                print(clean(f"{error}. {advice(error.hints, AT_A_SHELL)}" if error.hints else str(error)))
                 return 1
 
 

@@ -22,12 +22,14 @@ _MOST_FOREIGN = 5_000
 
 
 class EffectTimes:
-    """The times of the effects of one session."""
+    """The times of the effects of one session. A clock that is set during an effect gives it two times."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """Create a record without effects. `clock` is the clock that stamps files."""
+        self._clock = clock
         self._past: list[tuple[float, float]] = []
-        self._since: float | None = None
-        """Start of the effects that go on; None if there is none."""
+        self._since: tuple[float, float] | None = None
+        """Start of the effects that go on, by the clock and by one that is never set; None if there is none."""
         self._running = 0
 
     def forget(self) -> None:
@@ -39,13 +41,13 @@ class EffectTimes:
         """Count the time of the block as an effect, and the time after it while `goes_on` returns True at the end
         of each effect."""
         self._running += 1
-        self._since = time.time() if self._since is None else self._since
+        self._since = (self._clock(), time.monotonic()) if self._since is None else self._since
         try:
             yield
         finally:
             self._running -= 1
             if not self._running and not goes_on():
-                self._past.append((self._since, time.time()))
+                self._past += self._spans(self._since)
                 self._since = None
 
     def foreign(self, root: Path, changes: Sequence[FileChange]) -> tuple[str, ...]:
@@ -56,6 +58,13 @@ class EffectTimes:
         found = [change.path for change in changes if change.kind != "deleted" and not self._is_own(root, change)]
         return tuple(found) if len(found) <= _MOST_FOREIGN and found and are_local(root) else ()
 
+    def _spans(self, since: tuple[float, float]) -> list[tuple[float, float]]:
+        """Return the times by the clock between a start and now."""
+        start, end, passed_s = since[0], self._clock(), time.monotonic() - since[1]
+        if end - start >= passed_s - _CLOCK_S:
+            return [(start, end)]
+        return [(start, start + passed_s), (end - passed_s, end)]  # the clock was set back meanwhile
+
     def _is_own(self, root: Path, change: FileChange) -> bool:
         if change.path.endswith("/"):
             return True
@@ -65,6 +74,5 @@ class EffectTimes:
             return True
         margin_s = _CLOCK_S if changed_ns % 1_000_000_000 else _COARSE_S
         changed_s = changed_ns / 1e9
-        if self._since is not None and changed_s >= self._since - margin_s:
-            return True
-        return any(start - margin_s <= changed_s <= end + margin_s for start, end in self._past)
+        spans = self._past + (self._spans(self._since) if self._since is not None else [])
+        return any(start - margin_s <= changed_s <= end + margin_s for start, end in spans)

@@ -7,7 +7,7 @@ from typing import Literal
 from agent_cli.protocol.client import RewindPoint
 from agent_cli.protocol.messages import MemoryChange, ToolResult, UserMessage, is_prompt
 from agent_cli.protocol.records import AnyRecord, CallStarted, CheckpointTaken, TurnsRedone, TurnsUndone
-from agent_cli.session.undo_state import AROUND, RESOLVED, NothingToRestore, Undoing, taken_back
+from agent_cli.session.undo_state import AROUND, RESOLVED, FilesNotSaved, NothingToRestore, Undoing, taken_back
 from agent_cli.workspace.checkpoints.types import Move
 
 _CLOCK_S = 0.01
@@ -129,9 +129,8 @@ def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: b
         before, after = pairs.get(turn_id, ("", ""))
         if bool(before) != bool(after) or (not before and turn_id in acted):
             words = prompt_of(records, turn_id).strip().partition("\n")[0][:60]
-            raise NothingToRestore(
-                f"the files of this turn cannot be restored because its checkpoint is incomplete: “{words}”; "
-                "only the conversation can be undone"
+            raise FilesNotSaved(
+                f"the files of this turn cannot be restored because its checkpoint is incomplete: “{words}”"
             )
         if before:
             only = written.get(turn_id, frozenset()) if turn_id in late else None

@@ -13,7 +13,7 @@ import msgspec
 
 from agent_cli.config.dirs import MANIFESTS
 from agent_cli.config.json_comments import json_with_comments
-from agent_cli.fs.files import read_regular
+from agent_cli.fs.files import read_regular, reason_of
 
 from .plugin import PRODUCTS, Plugin, PluginError, PluginProduct, check_name
 
@@ -206,7 +206,7 @@ class _Reader:
                 raise msgspec.DecodeError(f"it is larger than {_MAX_BYTES:,} bytes")
             content = json_with_comments(data)
         except (OSError, msgspec.DecodeError) as error:
-            self.notes.append(f"{name} cannot be read: {error}")
+            self.notes.append(f"{name} cannot be read: {reason_of(error)}")
             return {}
         if not isinstance(content, dict):
             self.notes.append(f"{name} cannot be read: it is not an object")

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.config.dirs import PLUGIN_LIST
-from agent_cli.fs.files import file_lock, is_running, make_private, read_regular, replace_file, try_lock
+from agent_cli.fs.files import file_lock, is_running, make_private, read_regular, reason_of, replace_file, try_lock
 from agent_cli.protocol.records import storable_json
 
 from .plugin import PluginError
@@ -68,8 +68,8 @@ class PluginStore:
             return {}
         except (OSError, msgspec.DecodeError, RecursionError) as error:
             raise PluginError(
-                f"{self._registry} cannot be read: {error}. Without it there are no plug-ins; delete it and add"
-                " them again"
+                f"{self._registry} cannot be read: {reason_of(error)}. Without it there are no plug-ins; delete it"
+                " and add them again"
             ) from error
         return dict(sorted(found.items()))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.fs.files import read_regular, replace_file
+from agent_cli.fs.files import read_regular, reason_of, replace_file
 from agent_cli.protocol.messages import AssistantMessage
 from agent_cli.protocol.records import AnyRecord, Header
 from agent_cli.store.child_sessions import child_sessions
@@ -90,7 +90,7 @@ def read_record(out: Path) -> Record | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
-        raise SuiteError(f"{out / EVAL_FILE} cannot be read: {error}") from error
+        raise SuiteError(f"{out / EVAL_FILE} cannot be read: {reason_of(error)}") from error
 
 
 def write_record(out: Path, record: Record) -> None:

@@ -71,6 +71,8 @@ class Response:
                     async with asyncio.timeout(limit_s):
                         chunk = await self._exchange.chunk()
                 except TimeoutError:
+                    if await self._exchange.has_arrived():
+                        continue
                     raise ModelError("stalled", f"nothing arrived for {limit_s:.0f} s") from None
                 if data := decoder.decoded(chunk) if decoder is not None else chunk:
                     yield data
@@ -192,7 +194,10 @@ class Connection:
                 except TimeoutError:
                     if way.hop != "http":
                         raise too_slow(way.hop, way.target.place, self._timeouts.connect_s, self._via) from None
-                    raise ModelError("stalled", f"no answer within {first_byte_s:g} s") from None
+                    if not await exchange.has_arrived():
+                        raise ModelError("stalled", f"no answer within {first_byte_s:g} s") from None
+                    first_byte_by = loop.time() + self._timeouts.idle_s
+                    answer = await exchange.late_answer(self._timeouts.idle_s)
             if answer.status_code == 407 and self._via is not None:
                 words = bytes(answer.reason).decode("ascii", "replace")
                 raise proxy_refused(way.target.place, 407, words, self._via)
@@ -246,6 +251,13 @@ class _Exchange:
         """True if both sides are finished and the connection may be reused."""
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
+    async def has_arrived(self) -> bool:
+        """Return True if data or the end of the connection waits to be read. After a time limit this means that
+        the program was stopped, by Ctrl-Z for example, and not that the server was silent."""
+        for _ in range(2):  # one pass of the event loop polls the socket, the next delivers
+            await asyncio.sleep(0)
+        return not self._stream.is_quiet
+
     async def send(self, request: h11.Request, content: bytes) -> None:
         """Send a request. If the connection breaks, `answer` raises the error, because a response may
         have arrived."""
@@ -266,6 +278,19 @@ class _Exchange:
             return await answer_of(self._http, self._stream)
         except (OSError, h11.RemoteProtocolError) as error:
             raise (self._broken or error) from None
+
+    async def late_answer(self, limit_s: float) -> h11.Response:
+        """Return the start of a response that arrived while the program was stopped.
+
+        Raises:
+            ModelError: `stalled` if the rest of it does not arrive within `limit_s`.
+            h11.RemoteProtocolError, OSError: as `answer`.
+        """
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self.answer()
+        except TimeoutError:
+            raise ModelError("stalled", f"nothing arrived for {limit_s:g} s") from None
 
     async def chunk(self) -> bytes:
         """Return everything received of the body, waiting until there is some; empty at its end.

@@ -122,7 +122,9 @@ class EventStream(ABC):
         try:
             for chunk in self._chunks.flush():
                 yield from self.chunk(chunk)
-        except ModelError:
+        except ModelError as error:
+            if error.kind == "malformed" and not self.finished:
+                raise ModelError("truncated", "the answer broke off within an event", usage=self.usage) from error
             if not self.finished:  # otherwise nothing that was cut off is needed
                 raise
         yield from self._unsaid()

@@ -361,7 +361,7 @@ class Screen:
         try:
             done = await run_in_terminal(lambda: editor.edit(buffer.text, suffix), in_executor=True)
         except OSError as error:
-            done = Edited(buffer.text, f"The editor could not be started: {error}.")
+            done = Edited(buffer.text, f"The editor could not be started: {error.strerror or error}.")
         self._editor = None
         if done.problem:
             self._pending += f"{done.problem}\n"

@@ -157,6 +157,10 @@ _WORDS: dict[HintKind, _Words] = {
         "Make room there or fix its permissions (`agent doctor` checks); AGENT_STATE_DIR names another folder, "
         "and --no-session saves nothing.",
     ),
+    "undo_conversation": _Words(
+        "`/rewind N conversation` undoes what was said from prompt N on, and leaves the files.",
+        "`agent undo --conversation` undoes what was said, and leaves the files.",
+    ),
     "own_fault": _Words(
         "This is a fault of agent-cli. /bug collects what a report needs.",
         "This is a fault of agent-cli. Run again with --debug for a log.",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import make_private, replace_file
+from agent_cli.fs.files import make_private, reason_of, replace_file
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
@@ -168,7 +168,7 @@ class Copies:
         try:
             raw = msgspec.json.decode((self._store / checkpoint).read_bytes(), type=dict[str, Entry])
         except (OSError, msgspec.DecodeError) as error:
-            raise CheckpointError(f"the checkpoint {checkpoint} cannot be read: {error}") from error
+            raise CheckpointError(f"the checkpoint {checkpoint} cannot be read: {reason_of(error)}") from error
         found = {os.fsdecode(bytes.fromhex(path)): entry for path, entry in raw.items()}
         self._covered.update(found)
         return found

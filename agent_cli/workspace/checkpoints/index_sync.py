@@ -205,9 +205,17 @@ class WorkTree:
             raw += await self.run("diff-files", "-z", "--name-only")
         names = dict.fromkeys(os.fsdecode(name) for name in raw.split(b"\0") if name)
         nested = tuple(name.rstrip("/") for name in names if name.endswith("/"))
+        # in a thread: a slow disk must not hold up the event loop
+        found, total = await asyncio.to_thread(self._sort_out, [*names, *self.covered], nested)
+        if self._most[0] and (len(found.present) > self._most[0] or total > self._most[1]):
+            raise TooMuch(f"{len(found.present):,} files, {total / 1e6:,.0f} MB")
+        return found
+
+    def _sort_out(self, names: list[str], nested: tuple[str, ...]) -> tuple[_Listed, int]:
+        """Return the state of files by their status, and the size of those that are there."""
         present, gone, large, total = dict[str, int](), list[str](), dict[str, str](), 0
         linked, special = dict[str, scan.Inode](), dict[str, str]()
-        for name in [*names, *self.covered]:
+        for name in names:
             try:
                 status = os.lstat(f"{self.top}/{name}")
             except OSError:
@@ -222,10 +230,8 @@ class WorkTree:
             elif not name.endswith("/"):
                 gone.append(name)
                 special.update({} if stat.S_ISDIR(status.st_mode) else {name: scan.special_kind(status)})
-        if self._most[0] and (len(present) > self._most[0] or total > self._most[1]):
-            raise TooMuch(f"{len(present):,} files, {total / 1e6:,.0f} MB")
         gone = [name for name in gone if self._names and name in self._names]
-        return _Listed(present, gone, large, nested, linked, special)
+        return _Listed(present, gone, large, nested, linked, special), total
 
     async def _list_and_look(self) -> tuple[_Listed, scan.ScanResult]:
         """Run git's walk and ours at the same time; ours knows only the files as of the last run."""

@@ -81,7 +81,10 @@ def note_on(moves: Iterable[tuple[Mapping[str, str], Mapping[str, str]]], now: M
     commit, _, branch = target.get("head", "").partition(" ")
     was = f"{commit[:_SHORT] or 'without a commit'}{f' on {branch}' if branch else ''}"
     is_ahead = commit and branch and now.get("head", "").partition(" ")[2] == branch
-    back = f"; git reset {commit[:_SHORT]} goes back to it" if is_ahead else ""
+    between = zip([now, *(two for _, two in ends)], [one for one, _ in ends], strict=False)
+    # a reset would also drop what the user committed or rebased between the turns and since
+    is_only_ours = all(later.get("head") == earlier.get("head") for later, earlier in between)
+    back = f"; git reset {commit[:_SHORT]} goes back to it" if is_ahead and is_only_ours else ""
     return f"not changed: git's {what} (before the turn HEAD was {was}{back})"
 
 

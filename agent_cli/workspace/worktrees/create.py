@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import read_regular
+from agent_cli.fs.files import read_regular, reason_of
 from agent_cli.fs.git_files import GITLINK, index_entries, settings
 from agent_cli.fs.which import RunProgram
 
@@ -101,7 +101,7 @@ def _repository(root: Path) -> tuple[GitFolder, str]:
         with contextlib.suppress(FileNotFoundError):
             commit = head_commit(place)
     except (OSError, ValueError) as error:
-        raise WorktreeError(f"the repository around {root} cannot be read: {error}") from error
+        raise WorktreeError(f"the repository around {root} cannot be read: {reason_of(error)}") from error
     if not commit:
         raise WorktreeError(
             f"{place.top} has no commit that can be read yet; commit once, or work without a worktree"
@@ -130,7 +130,7 @@ def checkout_around(root: Path) -> GitFolder:
             raise WorktreeError(f"{place.top} has settings of a bare repository or a work tree elsewhere")
         populated = list(_submodules(place))
     except (OSError, ValueError) as error:
-        raise WorktreeError(f"the repository around {root} cannot be read: {error}") from error
+        raise WorktreeError(f"the repository around {root} cannot be read: {reason_of(error)}") from error
     if populated:
         names = ", ".join(populated[:5])
         raise WorktreeError(

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import draft as draft_file
-from agent_cli.fs.files import first_line, make_private, read_regular
+from agent_cli.fs.files import first_line, make_private, read_regular, reason_of
 from agent_cli.fs.which import RunProgram
 
 from ..git.repository import GitFolder
@@ -91,7 +91,7 @@ async def draft(place: GitFolder, name: str, folder: Path, run: RunProgram) -> A
             raise
         _draft_of(path).unlink(missing_ok=True)
     except OSError as error:
-        raise WorktreeError(f"the worktree {name} cannot be made: {error}") from error
+        raise WorktreeError(f"the worktree {name} cannot be made: {reason_of(error)}") from error
 
 
 def check_name(name: str) -> None:

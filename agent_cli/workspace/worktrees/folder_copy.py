@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from agent_cli.fs.files import open_regular
+from agent_cli.fs.files import open_regular, reason_of
 
 from .worktree import WorktreeError
 
@@ -35,7 +35,7 @@ def copy_folder(source: Path, target: Path, check_space: Callable[[int], None] |
             check_space(sum(each.lstat().st_size for each in _files(source)))
         _copied(str(source), str(target))
     except OSError as error:
-        raise WorktreeError(f"{source} cannot be copied: {error}") from error
+        raise WorktreeError(f"{source} cannot be copied: {reason_of(error)}") from error
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from agent_cli.fs.files import read_regular, replace_file
+from agent_cli.fs.files import read_regular, reason_of, replace_file
 from agent_cli.fs.which import RunProgram
 
 from ..checkpoints.restore import LINK, Entry, blob_hash, present, printable, restore
@@ -173,7 +173,7 @@ def _same_repository(worktree: Worktree, into: Path) -> GitFolder:
     try:
         place = git_folder(os.path.realpath(into))
     except OSError as error:
-        raise WorktreeError(f"the repository around {into} cannot be read: {error}") from error
+        raise WorktreeError(f"the repository around {into} cannot be read: {reason_of(error)}") from error
     if place is None or os.path.realpath(place.common) != os.path.realpath(Path(worktree.entry).parent.parent):
         raise WorktreeError(f"{into} is not a checkout of the repository of the worktree {worktree.name}")
     return place

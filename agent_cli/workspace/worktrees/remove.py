@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import SAFE_OPEN_FLAGS, first_line, read_regular, wait_for_lock
+from agent_cli.fs.files import SAFE_OPEN_FLAGS, first_line, read_regular, reason_of, wait_for_lock
 from agent_cli.fs.which import RunProgram
 
 from ..git.repository import GitFolder
@@ -37,7 +37,7 @@ async def remove(worktree: Worktree, run: RunProgram, *, discard: bool = False) 
     try:
         await asyncio.to_thread(_removed, known)
     except OSError as error:
-        raise WorktreeError(f"the worktree {known.name} cannot be removed: {error}") from error
+        raise WorktreeError(f"the worktree {known.name} cannot be removed: {reason_of(error)}") from error
 
 
 async def why_it_stays(worktree: Worktree, run: RunProgram) -> str:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, replace_file, try_lock
+from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, reason_of, replace_file, try_lock
 from agent_cli.fs.git_files import GITLINK, index_entries
 from agent_cli.fs.which import RunProgram
 
@@ -71,7 +71,7 @@ class SnapshotStore:
                     alternates.parent.mkdir(parents=True, exist_ok=True)
                     replace_file(alternates, os.fsencode(objects) + b"\n")  # others may be reading it
         except (CheckpointError, OSError) as error:
-            raise WorktreeError(f"the store of the worktrees cannot be made: {error}") from error
+            raise WorktreeError(f"the store of the worktrees cannot be made: {reason_of(error)}") from error
 
     async def snapshot(self, name: str, top: Path, users_index: Path, *, may_lack: bool = False) -> Snapshot:
         """Save all files of a checkout that are not ignored, and those that `users_index` tracks. With `may_lack`,
@@ -101,7 +101,7 @@ class SnapshotStore:
                 await self._add_tracked(top, index, users_index)
                 return Snapshot((await self._git("write-tree", index=index)).decode().strip(), tuple(nested))
         except (CheckpointError, BadIgnoreFile, OSError) as error:
-            raise WorktreeError(f"the files in {top} cannot be read: {error}") from error
+            raise WorktreeError(f"the files in {top} cannot be read: {reason_of(error)}") from error
 
     async def _add_tracked(self, top: Path, index: Path, users_index: Path) -> None:
         """Add tracked files that are ignored, and remove nested repositories that git has added."""

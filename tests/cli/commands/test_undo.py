@@ -124,7 +124,7 @@ def test_a_turn_that_was_cut_off_is_listed_as_such(changed: World) -> None:
     held, _ = SessionFile.open(path)
     try:
         dry = changed.run("undo", "--dry-run")
-        assert dry.code == 1 and "its checkpoint is incomplete" in dry.out
+        assert dry.code == 1 and "its checkpoint is incomplete: “change”. `agent undo --conversation`" in dry.out
     finally:
         held.close()
 

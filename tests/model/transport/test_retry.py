@@ -124,7 +124,7 @@ async def test_retry_after_over_http() -> None:
         events = [event async for event in stream_with_retries(model, ASK, FAST) if not isinstance(event, Alive)]
         await model.aclose()
     retries = [event for event in events if isinstance(event, Retrying)]
-    assert [event.error.kind for event in retries] == ["rate_limit", "connection", "malformed"]
+    assert [event.error.kind for event in retries] == ["rate_limit", "connection", "truncated"]
     assert 0.3 <= retries[0].delay_s < 2 * 0.3
     assert events[-3] == TextPiece("whole")
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import threading
+import time
 
 import pytest
 
@@ -185,3 +187,37 @@ async def test_an_idle_connection_that_the_server_has_closed_is_replaced() -> No
         await server.__aexit__()
         async with server:
             assert TextPiece("b") in [event async for event in model.stream(ASK)]
+
+
+@pytest.mark.parametrize("begun", [b"", b'data: {"choices":[{"delta":{"content":"all "}}]}\n\n'], ids=["head", "body"])
+async def test_an_answer_that_arrives_while_the_program_is_stopped_is_read(begun: bytes) -> None:
+    """Ctrl-Z and the time of the limit pass between two polls of the socket; the event loop is stopped in its place."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+    rest = b'data: {"choices":[{"delta":{"content":"of it"},"finish_reason":"stop"}]}\n\n'
+    asked, stopped, sent = threading.Event(), threading.Event(), threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            if begun:
+                connection.sendall(head + begun)
+            asked.set()
+            stopped.wait(PATIENCE_S)
+            connection.sendall(rest if begun else head + rest)
+            sent.set()
+
+    def stop() -> None:
+        asked.wait(PATIENCE_S)
+        stopped.set()
+        sent.wait(PATIENCE_S)
+        time.sleep(0.6)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        limits = Timeouts(connect_s=30.0, first_byte_s=0.5, idle_s=0.5)
+        asyncio.get_running_loop().call_later(0.1, stop)
+        got = await answer(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", limits)
+        thread.join(PATIENCE_S)
+    assert got.text == ("all of it" if begun else "of it")

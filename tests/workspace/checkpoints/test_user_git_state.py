@@ -68,6 +68,20 @@ def test_what_the_user_put_back_since_is_not_named(root: Path) -> None:
     assert note_on([({}, before)], after) == note_on([], after) == ""
 
 
+@pytest.mark.parametrize("script", ["git commit -q --amend --allow-empty -m mine", "git commit -q --allow-empty -m mine"])
+def test_a_reset_that_would_drop_what_the_user_committed_is_not_advised(root: Path, script: str) -> None:
+    before = state(root)
+    sh(root, "git commit -q --allow-empty -m two")
+    after = state(root)
+    assert "git reset" in note_on([(after, before)], after)
+    sh(root, script)
+    assert "before the turn HEAD was" in (said := note_on([(after, before)], state(root))) and "reset" not in said
+    second = state(root)
+    sh(root, "git commit -q --allow-empty -m three")
+    said = note_on([(state(root), second), (after, before)], state(root))
+    assert "before the turn HEAD was" in said and "reset" not in said
+
+
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_an_index_is_read_in_every_version(root: Path, version: int) -> None:
     extended = "printf x > later; git add -N later;" if version == 3 else ""

@@ -36,7 +36,7 @@ from agent_cli.fleet.task import Task
 from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.store.session_file import StoreError
-from agent_cli.ui.signals import signal_handlers
+from agent_cli.ui.signals import ENDING, signal_handlers
 from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 
 from ...services.config_file import refuse_for_the_model
@@ -100,7 +100,8 @@ def start_batch(request: BatchRequest, tasks: Sequence[Task] | None = None) -> i
 
 def _out(request: BatchRequest) -> Path:
     if request.out is not None:
-        return request.out.absolute()
+        out = request.out.absolute()
+        return Path(os.path.realpath(out)) if ".." in out.parts else out
     first = request.sources[0]
     if first == "-":
         raise UsageError("tasks from standard input need --out OUT: the batch is continued from there")
@@ -247,19 +248,24 @@ async def _run_locked(
     earlier = read_results(folder.path)
     engine = await _engine(request)
     watcher = _watcher(request)
-    try:
-        settings = RunSettings(
-            place=place if request.engine == "local" else None, slots=request.slots, keep=request.keep,
-            retry=request.retry, closed=closed, traced=request.trace,
-        )  # fmt: skip
-        run = BatchRun(batch, folder, earlier, engine, settings, watcher.watch)
-        end = await _with_signals(run, watcher)
-    finally:
-        watcher.close()
-        await engine.close(_CLOSE_S)
-    await _finish(request, batch, folder, end)
-    sweep(place)
+    with signal_handlers(dict.fromkeys(ENDING, _keep_on)):
+        try:
+            settings = RunSettings(
+                place=place if request.engine == "local" else None, slots=request.slots, keep=request.keep,
+                retry=request.retry, closed=closed, traced=request.trace,
+            )  # fmt: skip
+            run = BatchRun(batch, folder, earlier, engine, settings, watcher.watch)
+            end = await _with_signals(run, watcher)
+        finally:
+            watcher.close()
+            await engine.close(_CLOSE_S)
+        await _finish(request, batch, folder, end)
+        sweep(place)
     return end.exit_code
+
+
+def _keep_on() -> None:
+    """Ignore a signal while the reports are written: it is one too many, and they would be lost."""
 
 
 async def _with_signals(run: BatchRun, watcher: Watcher) -> BatchEnd:
