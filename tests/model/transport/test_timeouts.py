@@ -189,7 +189,9 @@ async def test_an_idle_connection_that_the_server_has_closed_is_replaced() -> No
             assert TextPiece("b") in [event async for event in model.stream(ASK)]
 
 
-@pytest.mark.parametrize("begun", [b"", b'data: {"choices":[{"delta":{"content":"all "}}]}\n\n'], ids=["head", "body"])
+@pytest.mark.parametrize(
+    "begun", [b"", b'data: {"choices":[{"delta":{"content":"all "}}]}\n\n'], ids=["head", "body"]
+)
 async def test_an_answer_that_arrives_while_the_program_is_stopped_is_read(begun: bytes) -> None:
     """Ctrl-Z and the time of the limit pass between two polls of the socket; the event loop is stopped in its place."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
