@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -42,15 +41,10 @@ class AtAShell(Terminal):
 
     def started(self, script: str, terminal: int, env: dict[str, str]) -> "subprocess.Popen[bytes]":
         """The shell."""
-        self.before = termios.tcgetattr(terminal)
         return warm.WarmProcess(
             ["-c", script], stdin=terminal, stdout=terminal, stderr=terminal, cwd=self._world.work,
             env=self._world.environment({"TERM_PROGRAM": "test"}), start_new_session=True,
         )  # fmt: skip
-
-    def modes(self) -> list[object]:
-        """What `stty -a` shows."""
-        return termios.tcgetattr(self._fd)
 
     def switched_on(self) -> set[str]:
         """Modes of the terminal that were switched on and not off again."""

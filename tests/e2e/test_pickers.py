@@ -34,10 +34,9 @@ def test_picking_none(world: World) -> None:
         assert "none was picked" in person.text
         person.nothing_forbidden()
     with Person(world, "--resume", is_awaited=False) as person:
-        before = person.modes()
         person.wait("Which session")
         person.process.send_signal(signal.SIGINT)
-        assert person.finish() == 130 and person.modes() == before
+        assert person.finish() == 130 and person.modes() == person.before
 
 
 def test_going_back_to_a_prompt(world: World) -> None:

@@ -563,10 +563,9 @@ def test_the_terminal_echoes_again_when_the_program_is_killed_at_its_first_paint
     world: World, own_tmp: None
 ) -> None:
     with Person(world, is_awaited=False, is_warm=False) as person:
-        before = person.modes()
         person.wait("/help for commands")
         person.process.kill()
-        until(lambda: person.modes() == before)
+        until(lambda: person.modes() == person.before)
         person.until(lambda: not re.search("(?m)^ask · ", person.text), otherwise="the status line stays")
 
 
@@ -581,11 +580,10 @@ class Hasty(Person):
 
 def test_what_was_painted_early_gives_way_to_an_error_and_what_was_typed_is_proposed_again(world: World) -> None:
     with Hasty(world, "--set", "tools.enabled=[nope]", is_awaited=False) as person:
-        before = person.modes()
         assert person.finish() == 2
         banner = r"agent \S+  openai/mock-model · ask[^>]*/help for commands"
         assert re.search(rf"(?m)^{banner}\s+agent: There is no tool named 'nope'", person.text), person.text
-        assert "\n>" not in person.text and person.modes() == before
+        assert "\n>" not in person.text and person.modes() == person.before
     with Person(world) as person:
         person.wait(r"(?m)^> a line\n  and more$")
         person.send("\x03")

@@ -283,9 +283,8 @@ def test_a_signal_while_the_program_starts_ends_it_with_its_exit_code(
     place, program = str(world.work), [sys.executable, *line]
     script = f"import os\nos.chdir({place!r})\nos.execve({sys.executable!r}, {program!r}, {world.environment()!r})"
     with Terminal(script) as term:
-        before = term.modes()
         assert term.finish() == 128 + number
-        assert term.modes() == before and "Traceback" not in term.text
+        assert term.modes() == term.before and "Traceback" not in term.text
         assert not re.search("(?m)^(>|ask · )", term.text), "neither prompt nor status line stays"
 
 

@@ -1,6 +1,9 @@
 """What the mechanisms are told, as text: mounts in their order, rules that allow, the profile of macOS."""
 
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from agent_cli.sandbox.mechanisms.bubblewrap import HostFacts, arguments
 from agent_cli.sandbox.mechanisms.select import Mechanism, resolve_confinement, spawn_request
 from agent_cli.sandbox.profile.confinement import Confinement
 
+ROOT = Path(__file__).parent.parent.parent
 WORK = "/home/u/work"
 CONFINED = Confinement(
     writable=(WORK,),
@@ -136,6 +140,37 @@ def test_looking_finds_what_is_there(tmp_path: Path) -> None:
     )
     assert found.folders == {paths[0]} and found.files == {paths[1]}
     assert str(tmp_path) in found.needed or not str(tmp_path).startswith("/tmp")
+
+
+CLOSED = """
+import os, sys
+from agent_cli.fs.real_path import RealPaths
+from agent_cli.sandbox.mechanisms.bubblewrap import look
+from agent_cli.sandbox.profile.confinement import Confinement
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+closed, *_, mine, readable = paths = sys.argv[1:]
+def files(*writable):
+    return sorted(look(Confinement(writable=writable, hidden=tuple(paths)), "/", {}, RealPaths()).files)
+open(mine, "w").close()
+os.chmod(mine, 0)
+assert files() == sorted((mine, readable)), files()
+assert files(os.path.dirname(closed)) == sorted(paths), files(os.path.dirname(closed))
+"""
+
+
+def test_what_is_closed_to_us_anyway_needs_no_mount(tmp_path: Path) -> None:
+    """A file that we could open again, and one in a folder that commands may write, stay hidden."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as open_to_all:
+        folder = Path(open_to_all)
+        folder.chmod(0o777)
+        closed = "/proc/1/environ" if os.getuid() else str(folder / "closed")
+        if not os.getuid():
+            Path(closed).touch(mode=0o600)
+        program = [sys.executable, "-c", CLOSED, closed, str(folder / "mine"), "/etc/passwd"]
+        subprocess.run(program, check=True, timeout=60, cwd=ROOT)
 
 
 def test_landlock_leaves_out_what_is_hidden_and_nothing_else(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ class Terminal:
         primary, secondary = pty.openpty()
         self._fd = primary
         self.resize(columns, rows)
+        self.before = self.modes()
+        """The modes before the program began."""
         root = Path(__file__).resolve().parents[2]
         clean = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "EDITOR", "VISUAL")}
         clean |= {"TERM": "xterm-256color", "PYTHONPATH": str(root)} | env

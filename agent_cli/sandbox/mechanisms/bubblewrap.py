@@ -73,7 +73,9 @@ def program() -> str:
 def look(confinement: Confinement, cwd: str, env: Mapping[str, str], real: RealPaths) -> HostFacts:
     """Collect the host facts right before a command starts. `env` is our own environment: it tells where programs
     are and where other programs listen."""
-    named = {*confinement.writable, *confinement.read_only, *confinement.hidden}
+    # what we cannot open, the command cannot either: each mount delays it
+    hidden = (path for path in confinement.hidden if is_inside(path, confinement.writable) or not _is_closed(path))
+    named = {*confinement.writable, *confinement.read_only, *hidden}
     roots = tuple(map(real, confinement.readable))
     start = real(cwd)
     needed = {*_tools(env, real), *roots, *((start,) if is_inside(start, (*roots, *confinement.writable)) else ())}
@@ -343,6 +345,15 @@ def _is_socket(path: str) -> bool:
         return not path.startswith(_KERNEL) and stat.S_ISSOCK(os.stat(path).st_mode)
     except (OSError, ValueError):
         return False
+
+
+def _is_closed(path: str) -> bool:
+    """Return True if a file or folder of somebody else is closed to us in every way, as `/etc/shadow` is."""
+    try:
+        is_ours = os.stat(path).st_uid == os.geteuid()
+    except OSError:
+        return False
+    return not is_ours and not any(os.access(path, mode) for mode in (os.R_OK, os.W_OK, os.X_OK))
 
 
 def _is_private(path: str) -> bool:

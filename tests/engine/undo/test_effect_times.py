@@ -22,7 +22,9 @@ class SetClock:
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["ended", "going on"])
 @pytest.mark.parametrize("ahead_s", [3600.0, 0.0, -3600.0], ids=["set back", "right", "set forward"])
-def test_a_file_changed_while_the_clock_is_set_is_the_agents(tmp_path: Path, ahead_s: float, goes_on: bool) -> None:
+def test_a_file_changed_while_the_clock_is_set_is_the_agents(
+    tmp_path: Path, ahead_s: float, goes_on: bool
+) -> None:
     clock = SetClock(ahead_s)
     times = EffectTimes(clock)
     with times.effect(lambda: goes_on):

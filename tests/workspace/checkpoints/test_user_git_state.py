@@ -68,7 +68,9 @@ def test_what_the_user_put_back_since_is_not_named(root: Path) -> None:
     assert note_on([({}, before)], after) == note_on([], after) == ""
 
 
-@pytest.mark.parametrize("script", ["git commit -q --amend --allow-empty -m mine", "git commit -q --allow-empty -m mine"])
+@pytest.mark.parametrize(
+    "script", ["git commit -q --amend --allow-empty -m mine", "git commit -q --allow-empty -m mine"]
+)
 def test_a_reset_that_would_drop_what_the_user_committed_is_not_advised(root: Path, script: str) -> None:
     before = state(root)
     sh(root, "git commit -q --allow-empty -m two")
