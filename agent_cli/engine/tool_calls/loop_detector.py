@@ -5,6 +5,7 @@ A hint comes first, a stop later; detection never ends the session.
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -140,6 +141,9 @@ _POLLING = lazy_regex(r"\s*(sleep|timeout\s+\S+\s+tail|inotifywait|wait)\b")
 _DURATION = lazy_regex(r"\b\d+(\.\d+)? ?m?s\b")
 """Run times differ between calls without meaning."""
 
+_WHOLE = lazy_regex(r"left out here; the whole output is in .* …\]$", re.MULTILINE)
+"""The note in a shortened result names the call, so it differs between calls without meaning too."""
+
 
 def _steps(length: int) -> str:
     return "call was made" if length == 1 else f"{length} calls were made"
@@ -151,5 +155,5 @@ def _signature(call: ToolCall, result: ToolResult) -> str:
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         arguments = call.arguments.encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(call.name.encode() + b"\0" + arguments + b"\0")
-    digest.update(_DURATION.sub("", result.text).encode("utf-8", "surrogatepass"))
+    digest.update(_WHOLE.sub("", _DURATION.sub("", result.text)).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

@@ -7,6 +7,7 @@ import pytest
 
 from agent_cli.engine.tool_calls.loop_detector import HINT_AT, LoopDetector
 from agent_cli.protocol.messages import ToolCall, ToolResult
+from agent_cli.tools.kit.output import bounded
 from tests.rows import each_row
 
 Step = tuple[str, str, str]
@@ -64,6 +65,13 @@ def test_the_hint_names_the_calls_of_the_cycle() -> None:
 
 def test_run_times_in_the_result_do_not_hide_a_loop() -> None:
     assert first_alarms([("shell", "make", f"failed in {n}.{n} s") for n in range(9)]) == (3, 5)
+
+
+def test_the_ids_in_shortened_results_do_not_hide_a_loop() -> None:
+    steps = [
+        ("shell", "make test", bounded("line\n" * 9_000, 500, f"/spill/c{n}.txt or recall c{n}")) for n in range(9)
+    ]
+    assert "/spill/c0.txt or recall c0" in steps[0][2] and first_alarms(steps) == (3, 5)
 
 
 def test_a_changed_strategy_resets_the_count() -> None:
