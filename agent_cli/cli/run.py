@@ -121,9 +121,10 @@ async def _run(setup: Setup, prompt: UserInput | None, schema: "AnswerSchema | N
                 )
         for note in opened.exit_messages:
             print(f"agent: {clean(note)}", file=sys.stderr)
-        if not _write_file(setup.chosen, result) and result.exit_code < EXIT_CODES["interrupted"]:
-            return EXIT_CODES["internal_error"]
-        return result.exit_code
+        if result.exit_code >= EXIT_CODES["interrupted"]:
+            _write_file(setup.chosen, result)
+            return result.exit_code
+        return _write_file(setup.chosen, result) or result.exit_code
 
 
 async def _conversation(
@@ -298,18 +299,24 @@ def _check_output_file(chosen: ParsedOptions) -> None:
         raise UsageError(f"--output-file {name}: its folder does not exist")
 
 
-def _write_file(chosen: ParsedOptions, result: RunResult) -> bool:
-    """Write the final text to `--output-file`; on failure report it and return False."""
+def _write_file(chosen: ParsedOptions, result: RunResult) -> int:
+    """Write the final text to `--output-file`; on failure report it. Return the exit code: 0 if it was written."""
     name = chosen.text("output_file")
     if name is None:
-        return True
+        return 0
+    from agent_cli.fs.waiting_io import WriteInterrupted, write_interruptibly
+
     try:
         # Without a reader, opening a named pipe would wait for ever; this way it fails.
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-        os.set_blocking(descriptor, True)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(result.text)
+        try:
+            write_interruptibly(descriptor, result.text.encode("utf-8", "backslashreplace"))
+        finally:
+            os.close(descriptor)
     except OSError as error:
         print(f"agent: cannot write {name}: {error.strerror}", file=sys.stderr)
-        return False
-    return True
+        return EXIT_CODES["internal_error"]
+    except WriteInterrupted as error:
+        print(f"agent: {name} was not written whole: nobody read it", file=sys.stderr)
+        return 128 + error.number
+    return 0

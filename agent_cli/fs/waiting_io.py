@@ -1,8 +1,26 @@
 """Blocking reads and writes on descriptors that may be non-blocking, because another process that shares a pipe
 can set that flag."""
 
+import contextlib
 import os
 import select
+import signal
+import stat
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+_AT_ONCE_BYTES = 4096
+"""What a pipe that `select` reports as writable takes without blocking (POSIX, PIPE_BUF)."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class WriteInterrupted(Exception):
+    """A signal that ends the program came while nobody read what was written."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
 
 
 def read_waiting(source: int, most: int) -> bytes:
@@ -30,3 +48,65 @@ def write_waiting(sink: int, data: bytes) -> None:
             left = left[os.write(sink, left) :]
         except BlockingIOError:
             select.select([], [sink], [])
+
+
+def write_interruptibly(sink: int, data: bytes) -> None:
+    """Write all of the data. A signal that ends the program interrupts it where the reader lets us wait, also in
+    the thread of an event loop, whose own handlers would never be called.
+
+    Raises:
+        OSError: it cannot be written.
+        WriteInterrupted: a signal came.
+    """
+    left = memoryview(data)
+    most = len(data) if stat.S_ISREG(os.fstat(sink).st_mode) else _AT_ONCE_BYTES
+    ready = select.poll()  # unlike `select`, it takes descriptors above 1023
+    ready.register(sink, select.POLLOUT)
+    with _Interruptible() as signals:
+        while left:
+            if not ready.poll(0):
+                with signals.waiting():
+                    ready.poll()
+            with contextlib.suppress(BlockingIOError):
+                left = left[os.write(sink, left[:most]) :]
+
+
+class _Interruptible:
+    """Takes the signals that end the program, unless they are ignored, and passes them on at the end. In other
+    threads than the main one nothing is changed."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._came = 0
+        self._is_waiting = False
+
+    def __enter__(self) -> "_Interruptible":
+        with contextlib.suppress(ValueError):
+            for number in _ENDING:
+                if (before := signal.getsignal(number)) not in (signal.SIG_IGN, None):
+                    signal.signal(number, self._take)
+                    self._before[number] = before
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+            signal.siginterrupt(number, False)
+        if self._came:
+            signal.raise_signal(self._came)
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Raise `WriteInterrupted` in the block, for an earlier signal too."""
+        self._is_waiting = True
+        try:
+            if self._came:
+                raise WriteInterrupted(self._came)
+            yield
+        finally:
+            self._is_waiting = False
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self._came = number
+        if self._is_waiting:
+            raise WriteInterrupted(number)

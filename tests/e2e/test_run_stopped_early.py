@@ -1,5 +1,7 @@
 """A run that is stopped before its session is open, at many moments: it says so in its result."""
 
+import os
+import select
 import signal
 import socket
 import subprocess
@@ -81,3 +83,31 @@ def test_a_signal_while_a_server_is_looked_for_leaves_a_result(world: World) -> 
             process.send_signal(signal.SIGTERM)
             done = finish(process)
     assert (done.code, done.result["stop_reason"]) == (143, "terminated"), done.err
+
+
+@pytest.mark.parametrize("where", ["stdout", "file"])
+def test_a_signal_while_nobody_reads_the_result_ends_the_run(world: World, where: str) -> None:
+    """More than a pipe holds; with this variable Python itself would lose what the pipe does not take at once."""
+    world.script(Reply(text="x" * 300_000))
+    pipe = world.home / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(pipe, os.O_WRONLY)
+    option = [] if where == "stdout" else ["-o", str(pipe)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent_cli", "run", "the task", "--quiet", *option],
+        stdin=subprocess.DEVNULL,
+        stdout=writer if where == "stdout" else subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**world.environment(), "PYTHONUNBUFFERED": "1"},
+        cwd=world.work,
+    )
+    assert select.select([reader], [], [], 60)[0]
+    os.close(writer)
+    process.send_signal(signal.SIGINT)
+    try:
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(reader)

@@ -82,6 +82,7 @@ class ThreadedOutput:
         closed: set when nothing can be written any more.
     """
 
+    interrupted = 0
     columns = 1_000_000
     """Lines are never broken."""
 

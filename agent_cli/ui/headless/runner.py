@@ -139,6 +139,8 @@ class Output(Protocol):
 
     failure: str
     """Why text was lost; empty if the reader merely closed the pipe."""
+    interrupted: int
+    """The signal that came while nobody read; 0 for none."""
     columns: int
 
     def write(self, text: str) -> None:
@@ -331,7 +333,9 @@ class Run:
         return self._as_written(result)
 
     def _as_written(self, result: RunResult) -> RunResult:
-        """Return the result, with another exit code if writing failed."""
+        """Return the result, with another exit code if writing failed or was interrupted."""
+        if self._out.interrupted and result.exit_code < EXIT_CODES["interrupted"]:
+            return msgspec.structs.replace(result, exit_code=128 + self._out.interrupted)
         if not self._out.failure:
             return result
         self._err.write(f"error: the result could not be written: {self._out.failure}\n")
@@ -436,6 +440,8 @@ class Pipe:
         self._stream: TextIO | None = stream
         self.failure = ""
         """Why text was lost; empty if the reader merely closed the pipe."""
+        self.interrupted = 0
+        """The signal that came while nobody read; 0 for none."""
         self.is_terminal = stream.isatty()
         self.columns = _columns() if self.is_terminal else NO_WRAP
 
@@ -443,15 +449,34 @@ class Pipe:
         """Write and flush; do nothing after a failure."""
         if self._stream is None:
             return
+        from agent_cli.fs.waiting_io import WriteInterrupted
+
         try:
-            self._stream.write(text)
-            self._stream.flush()
+            self._write(self._stream, text)
+        except WriteInterrupted as error:
+            self.interrupted = error.number
+            self._close(self._stream)
         except UnicodeEncodeError:
             self.write(text.encode("ascii", "backslashreplace").decode("ascii"))
         except (OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno != errno.EPIPE:
                 self.failure = error.strerror or str(error)
             self._close(self._stream)
+
+    @staticmethod
+    def _write(stream: TextIO, text: str) -> None:
+        """Write to the descriptor itself: an unbuffered stream (PYTHONUNBUFFERED) loses what a pipe does not take
+        at once. A stream without one is written as it is."""
+        from agent_cli.fs.waiting_io import write_interruptibly
+
+        stream.flush()
+        try:
+            sink = stream.fileno()
+        except (OSError, ValueError, AttributeError):
+            stream.write(text)
+            stream.flush()
+            return
+        write_interruptibly(sink, text.encode(stream.encoding or "utf-8", stream.errors or "strict"))
 
     def _close(self, stream: TextIO) -> None:
         """Redirect the closed stream to null: text still buffered must not fail again when the program exits."""
