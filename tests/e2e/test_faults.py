@@ -177,7 +177,7 @@ def test_a_server_that_is_not_there(world: World) -> None:
     done = world.run("run", "the task", "--output-format", "json", "--timeout", "2", env=nobody)
     assert (
         done.code in (4, 5)
-        and "Cannot talk to openai: cannot connect to" in done.err
+        and "Cannot talk to OpenAI: cannot connect to" in done.err
         and "Traceback" not in done.err
     )
     world.script(Reply(text="going on"))

@@ -245,7 +245,7 @@ def test_without_a_key(world: World, changes: dict[str, str | None], message: st
         (
             Reply(status=404, body="<html><title>Hotel</title></html>"),
             (
-                "a web page answered, not openai (HTTP 404): Hotel",
+                "a web page answered, not OpenAI (HTTP 404): Hotel",
                 "base URL (OPENAI_BASE_URL or `providers.openai",
             ),
         ),

@@ -49,6 +49,15 @@ _WEB_PAGE = _Failure("a web page answered, not {provider}", "web_page", "base")
 _BY_OTHERS = frozenset({401, 403, 404, 405, 407})
 """Refusals that arrive as a web page from an intermediary, or from an entirely different server."""
 
+_TITLES = {
+    "openai": "OpenAI", "anthropic": "Anthropic", "gemini": "Gemini", "openrouter": "OpenRouter", "xai": "xAI",
+    "deepseek": "DeepSeek", "mistral": "Mistral", "groq": "Groq", "moonshot": "Moonshot", "zai": "Z.ai",
+    "cerebras": "Cerebras", "ollama": "Ollama", "lm_studio": "LM Studio", "llamacpp": "llama.cpp",
+    "hosted_vllm": "vLLM", "together_ai": "Together AI", "fireworks_ai": "Fireworks AI", "deepinfra": "DeepInfra",
+    "nvidia_nim": "NVIDIA NIM", "dashscope": "DashScope",
+}  # fmt: skip
+"""How providers write their own names; others are shown as the configuration names them."""
+
 _DAY_S = 86_400
 _LONG_S = 60 * _DAY_S
 
@@ -70,7 +79,7 @@ def explain(error: ModelError, model: str) -> ErrorInfo:
     said = error.message.removeprefix(HTML_PAGE if is_page else "").strip() or "no reason was given"
     return ErrorInfo(
         kind=error.kind,
-        message=f"{failure.what.format(provider=provider, limit=limit)}{status}: {said}",
+        message=f"{failure.what.format(provider=_TITLES.get(provider, provider), limit=limit)}{status}: {said}",
         hints=(_hint(error, provider, failure),),
         request_id=error.request_id,
     )

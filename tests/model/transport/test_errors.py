@@ -42,7 +42,7 @@ def test_a_refused_key_names_its_variable() -> None:
     error = ModelError("auth", "Incorrect API key", status=401, request_id="r1")
     assert explain(error, "deepseek/deepseek-chat") == ErrorInfo(
         kind="auth",
-        message="deepseek refused the key (HTTP 401): Incorrect API key",
+        message="DeepSeek refused the key (HTTP 401): Incorrect API key",
         hints=(Hint("check_key", "DEEPSEEK_API_KEY"),),
         request_id="r1",
     )
@@ -105,7 +105,7 @@ def test_the_real_window_is_told() -> None:
 
 
 def test_a_reason_is_never_missing() -> None:
-    assert explain(ModelError("server", " "), "openai/x").message == "openai failed: no reason was given"
+    assert explain(ModelError("server", " "), "openai/x").message == "OpenAI failed: no reason was given"
     empty = OSError()
     assert reason(empty) == "OSError"
     empty.__cause__ = ConnectionResetError(104, "Connection reset by peer")
@@ -138,20 +138,20 @@ def test_a_reason_is_never_missing() -> None:
 )
 def test_each_station_has_its_own_words_and_its_own_next_step(error: Unreachable, what: str, step: str) -> None:
     told = explain(error, "openai/x")
-    assert told.message.startswith("cannot talk to openai") and what in told.message
+    assert told.message.startswith("cannot talk to OpenAI") and what in told.message
     assert step in next_step(told)
 
 
 @pytest.mark.parametrize(("status", "named"), [(None, ""), (404, " (HTTP 404)"), (403, " (HTTP 403)")])
 def test_a_web_page_is_no_word_of_the_provider(status: int | None, named: str) -> None:
     told = explain(classify(status, "<html><title>Welcome</title></html>"), "openai/m")
-    assert told.message == f"a web page answered, not openai{named}: Welcome"
+    assert told.message == f"a web page answered, not OpenAI{named}: Welcome"
     assert "OPENAI_BASE_URL or `providers.openai.base_url`" in next_step(told) and "login page" in next_step(told)
 
 
 def test_a_web_page_of_a_gateway_that_fails_is_a_failure_to_wait_for() -> None:
     told = explain(classify(502, "<html><title>502 Bad Gateway</title></html>"), "openai/m")
-    assert told.message.startswith("openai failed (HTTP 502): an HTML page") and "Try again" in next_step(told)
+    assert told.message.startswith("OpenAI failed (HTTP 502): an HTML page") and "Try again" in next_step(told)
 
 
 def test_a_model_that_takes_tools_in_another_format_only_names_the_setting() -> None:

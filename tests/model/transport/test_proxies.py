@@ -215,7 +215,7 @@ async def test_a_proxy_that_refuses(
         assert (error.hop, error.kind) == ("proxy", "connection") and words in error.message
         assert error.retryable != lasting
         told = explain(error, "openai/x")
-        assert told.message.startswith("cannot talk to openai") and f"{scheme.upper()}_PROXY" in told.message
+        assert told.message.startswith("cannot talk to OpenAI") and f"{scheme.upper()}_PROXY" in told.message
         assert told.hints
         await proxy.until_closed()
 

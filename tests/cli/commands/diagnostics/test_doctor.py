@@ -147,17 +147,17 @@ def running(listener: Listener) -> Iterator[int]:
         (
             "401 Unauthorized",
             1,
-            "FAIL  http: openai refused the key (HTTP 401): says the server\n      → Check that OPENAI_API_KEY holds",
+            "FAIL  http: OpenAI refused the key (HTTP 401): says the server\n      → Check that OPENAI_API_KEY holds",
         ),
         pytest.param(
-            "403 Forbidden", 1, "FAIL  http: openai does not allow this (HTTP 403)", marks=pytest.mark.long
+            "403 Forbidden", 1, "FAIL  http: OpenAI does not allow this (HTTP 403)", marks=pytest.mark.long
         ),
         pytest.param(
-            "500 Oops", 1, "FAIL  http: openai failed (HTTP 500): says the server", marks=pytest.mark.long
+            "500 Oops", 1, "FAIL  http: OpenAI failed (HTTP 500): says the server", marks=pytest.mark.long
         ),
         ("301 Moved\r\nlocation: https://x/", 1, "FAIL  http: http://127.0.0.1:"),
         ("404 Not Found", 0, "note  http: http://127.0.0.1:"),
-        pytest.param("429 Slow", 0, "note  http: rate limited by openai (HTTP 429)", marks=pytest.mark.long),
+        pytest.param("429 Slow", 0, "note  http: rate limited by OpenAI (HTTP 429)", marks=pytest.mark.long),
         ("200 OK", 0, "ok    http: HTTP 200, the key is accepted"),
     ],
 )
