@@ -109,7 +109,9 @@ class Trust:
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, msgspec.DecodeError) as error:
-            raise ConfigError(f"{self._path}: {reason_of(error)}. Delete it to be asked again.") from error
+            raise ConfigError(
+                f"{self._path}: {reason_of(error, self._path)}. Delete it to be asked again."
+            ) from error
 
 
 def _key(place: str) -> str:

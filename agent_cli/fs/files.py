@@ -230,12 +230,13 @@ def sweep_drafts(folder: str) -> None:
                     os.unlink(os.path.join(folder, name))
 
 
-def reason_of(error: BaseException) -> str:
-    """Return an error in words: that of the system with its file but without its number, any other as it is."""
+def reason_of(error: BaseException, known: AnyPath = "") -> str:
+    """Return an error in words: that of the system without its number, with its file unless that is `known`; any
+    other as it is."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
-    name = error.filename
-    return f"{error.strerror}: {os.fsdecode(name)}" if isinstance(name, str | bytes) else error.strerror
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    return f"{error.strerror}: {name}" if name and name != os.fspath(known) else error.strerror
 
 
 def is_running(pid: int) -> bool:

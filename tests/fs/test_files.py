@@ -72,5 +72,6 @@ def test_an_error_of_the_system_is_told_without_its_number(tmp_path: Path) -> No
     with pytest.raises(OSError) as raised:
         (tmp_path / "gone").read_bytes()
     assert reason_of(raised.value) == f"No such file or directory: {tmp_path / 'gone'}"
+    assert reason_of(raised.value, tmp_path / "gone") == "No such file or directory"
     assert reason_of(OSError(28, "No space left on device")) == "No space left on device"
     assert reason_of(ValueError("it is short")) == "it is short"

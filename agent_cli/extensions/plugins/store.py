@@ -68,8 +68,8 @@ class PluginStore:
             return {}
         except (OSError, msgspec.DecodeError, RecursionError) as error:
             raise PluginError(
-                f"{self._registry} cannot be read: {reason_of(error)}. Without it there are no plug-ins; delete it"
-                " and add them again"
+                f"{self._registry} cannot be read: {reason_of(error, self._registry)}. Without it there are no "
+                "plug-ins; delete it and add them again"
             ) from error
         return dict(sorted(found.items()))
 

@@ -90,7 +90,7 @@ def read_record(out: Path) -> Record | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
-        raise SuiteError(f"{out / EVAL_FILE} cannot be read: {reason_of(error)}") from error
+        raise SuiteError(f"{out / EVAL_FILE} cannot be read: {reason_of(error, out / EVAL_FILE)}") from error
 
 
 def write_record(out: Path, record: Record) -> None:

@@ -3,6 +3,7 @@ conversations would receive as instructions are compared before and after each c
 declare what it writes."""
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -83,7 +84,7 @@ class InstructionWatch:
         found = set[str]()
         folders = set(self._workspace.roots)
         for path in self._walked.paths():
-            found.add(str(Path(path).resolve()))
+            found.add(os.path.realpath(path))  # unlike Path.resolve, of a link to itself too
             folders.update(Path(path[: -len(end)]) for end in self._ends if path.endswith(end))
         for folder in sorted(folders):
             chain = self._chains.setdefault(folder, InstructionFiles(folder, self._names, None, self._may_read))

@@ -105,7 +105,7 @@ def _out(request: BatchRequest) -> Path:
     first = request.sources[0]
     if first == "-":
         raise UsageError("tasks from standard input need --out OUT: the batch is continued from there")
-    return Path.cwd() / f"{Path(first).resolve().stem}-batch"
+    return Path.cwd() / f"{Path(os.path.realpath(first)).stem}-batch"
 
 
 async def _run(request: BatchRequest, out: Path, tasks: Sequence[Task] | None) -> int:

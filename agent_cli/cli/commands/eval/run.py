@@ -66,7 +66,7 @@ def run_suite(request: EvalRequest) -> int:
     Raises:
         UsageError: the suite cannot be read, or an option is invalid.
     """
-    out = request.out or Path.cwd() / f"{request.suite.resolve().name}-eval"
+    out = request.out or Path.cwd() / f"{os.path.basename(os.path.realpath(request.suite))}-eval"
     places = {model: out / slug(model) for model in dict.fromkeys(request.models)}
     if len(set(places.values())) < len(places):
         raise UsageError("two of the models would share a folder: their names are too much alike")
