@@ -106,8 +106,13 @@ async def measure(processes: "ProcessRunner", scratch: Path) -> EnforcedLevel:
     with ExitStack() as stack:
         field = _Field.laid_out(scratch, stack)
         for mechanism in _candidates(reasons):
-            await _share_network(processes, mechanism)
+            # what fails is tried once more: mounts may have changed at this very moment, and a session that shares
+            # no network asks more often
+            if not await _share_network(processes, mechanism):
+                await _share_network(processes, mechanism)
             outcome = await _tried(processes, mechanism, field)
+            if processes.network and _objection(outcome):
+                outcome = await _tried(processes, mechanism, field)
             if processes.network and _objection(outcome):
                 processes.leave_network()
                 outcome = await _tried(processes, mechanism, field)
@@ -201,14 +206,14 @@ def _ourselves() -> tuple[str, str, str]:
     return str(os.getpid()), str(binascii.crc32(environ) if environ else -1), space
 
 
-async def _share_network(processes: "ProcessRunner", mechanism: Mechanism) -> None:
+async def _share_network(processes: "ProcessRunner", mechanism: Mechanism) -> bool:
     """Create a network namespace without connections, which lives as long as its descriptors are open. If that is
-    impossible, each command gets its own."""
+    impossible, each command gets its own. Return False if it failed."""
     from .process.runner import ProcessError
 
     processes.leave_network()
     if mechanism.name != "bubblewrap":
-        return
+        return True
     out = bytearray()
     options = ("--unshare-user", "--unshare-net") if mechanism.new_users else ("--unshare-net",)
     with suppress(ProcessError, OSError, ValueError):
@@ -226,6 +231,7 @@ async def _share_network(processes: "ProcessRunner", mechanism: Mechanism) -> No
             processes.network = tuple(_opened(f"/proc/{int(out)}/ns/{name}" for name in spaces))
         finally:
             running.close_input()  # which ends the shell
+    return bool(processes.network)
 
 
 def _opened(paths: Iterable[str]) -> list[int]:
