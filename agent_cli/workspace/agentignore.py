@@ -11,6 +11,7 @@ import msgspec
 
 from agent_cli.fs.files import read_regular
 
+from .folder_view import current_view
 from .git.gitignore import Pattern, deciding, parse
 
 NAME = ".agentignore"
@@ -65,6 +66,11 @@ class AgentIgnore:
         return found.path if found and found.patterns is not None else None
 
     def _list(self, folder: str) -> _List | None:
+        if (view := current_view()) is None:
+            return self._current_list(folder)
+        return view.answer((NAME, folder), lambda: self._current_list(folder))
+
+    def _current_list(self, folder: str) -> _List | None:
         path = f"{folder}{os.sep}{NAME}"
         try:
             status = os.stat(path)

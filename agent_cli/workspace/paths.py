@@ -2,11 +2,16 @@
 
 import os
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent_cli.protocol.paths import is_inside
+
+if TYPE_CHECKING:
+    from .matching_files import FolderReader
 
 _TRIES = 50
 
@@ -37,6 +42,13 @@ class Workspace:
             raise PathError(f"{root} is not a directory")
         self.root = root.resolve()
         self.roots: tuple[Path, ...] = (self.root, *(folder.resolve() for folder in extra))
+
+    @cached_property
+    def folders(self) -> "FolderReader":
+        """Reads the folders below the roots."""
+        from .matching_files import FolderReader
+
+        return FolderReader(self.roots)
 
     def resolve(self, path: str) -> Resolved:
         """Return the real place of a path written by the model or user; `~` is expanded.

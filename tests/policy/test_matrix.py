@@ -24,7 +24,7 @@ from agent_cli.tools.new_context import new_context
 from agent_cli.tools.search.grep_glob import Glob, GlobParams, Grep, GrepParams
 from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.tools.shell.shell import Shell, ShellParams
-from agent_cli.workspace.denied_files import HiddenFiles
+from agent_cli.workspace.matching_files import MatchingFiles
 from agent_cli.workspace.paths import Workspace
 
 RULES = (parse_rule("read(secret/**)", "deny", "rules.yaml:3"), parse_rule("shell", "allow", "rules.yaml:1"))
@@ -151,7 +151,7 @@ async def test_what_cannot_be_told_from_the_line_asks_unless_the_sandbox_hides_t
     for mode in ("ask", "auto-edit", "yolo"):
         assert not isinstance(authorize(actions[0], judge(root, mode)), Allow), (line, mode)
     confined = judge(root, "auto-edit", sandboxed=True)
-    hidden = HiddenFiles((root,), lambda path: watched(path, path, confined) is not None).paths()
+    hidden = MatchingFiles((root,), lambda path: watched(path, path, confined) is not None).paths()
     assert hidden == (str(root / "hard.txt"), str(root / "secret"))
     verdict = authorize(actions[0], confined)
     assert isinstance(verdict, Deny) or verdict.reach != "outside" or isinstance(verdict, Ask)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -38,15 +38,14 @@ from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.workspace.agentignore import AgentIgnore
-from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.paths import Workspace, real_path
 
-from .denied_paths import closed_outside, further_names
 from .egress import EgressProxy, allow_hosts
 from .sandbox_profile import SandboxProfiles
 
 if TYPE_CHECKING:
     from agent_cli.workspace.git.config_safety import GitSettings
+    from agent_cli.workspace.matching_files import MatchingFiles
 
 _LARGEST_SCRIPT = 256 * 1024
 _MAX_NAMES = 10_000
@@ -118,7 +117,6 @@ class Permissions:
         self._judging: Policy | None = None
         self._base: tuple[Hashable, Policy] | None = None
         """The policy without the sandbox, with the revision it was built for."""
-        self._closed_files = HiddenFiles(workspace.roots, self._is_closed)
         self._stores = grants
         self._grants: list[Rule] = []
         self._grant_changes = 0
@@ -230,6 +228,12 @@ class Permissions:
             policy, hard_links=partial(self._hard_links, policy), closed_below=partial(self._closed_below, policy)
         )
 
+    @cached_property
+    def _closed_files(self) -> "MatchingFiles":
+        from agent_cli.workspace.matching_files import MatchingFiles
+
+        return MatchingFiles(self._workspace.roots, self._is_closed)
+
     def _closed_below(self, policy: Policy, folder: str) -> tuple[str, ...] | None:
         """Return the closed files of the workspace below a folder; None for a folder that is outside or too large
         to scan."""
@@ -249,6 +253,8 @@ class Permissions:
 
     def _hard_links(self, policy: Policy, path: str) -> tuple[str, ...]:
         """Return the closed files that are hard links to the file at a path."""
+        from .denied_paths import closed_outside, further_names
+
         return further_names(path, policy.home, lambda: (*self._closed_files_of(policy), *closed_outside(policy)))
 
     def authorize_reach(self, actions: tuple[Action, ...], reach: Reach, hosts: tuple[str, ...]) -> Verdict:

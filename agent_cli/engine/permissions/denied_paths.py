@@ -8,13 +8,13 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 
-from agent_cli.policy.rules.path_verdict import Policy, watched
+from agent_cli.policy.rules.path_verdict import Policy, is_write_denied, watched
 from agent_cli.policy.rules.rule import Rule, absolute_pattern, fixed_part, matches_path
 from agent_cli.policy.rules.secret_paths import is_secret, secret_patterns
 from agent_cli.protocol.actions import Deny
 from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.profile.confinement import Confinement
-from agent_cli.workspace.denied_files import HiddenFiles
+from agent_cli.workspace.matching_files import MatchingFiles
 from agent_cli.workspace.paths import Workspace
 
 
@@ -23,8 +23,8 @@ class DeniedFiles:
 
     def __init__(self, workspace: Workspace) -> None:
         self._policy: Policy | None = None
-        self._read = HiddenFiles(workspace.roots, self._is_unreadable, unseen=True)
-        self._write = HiddenFiles(workspace.roots, self._is_unwritable, unseen=True)
+        self._read = MatchingFiles(workspace.roots, self._is_unreadable, unseen=True)
+        self._write = MatchingFiles(workspace.roots, self._is_unwritable, unseen=True)
 
     def masked(self, policy: Policy) -> Confinement | None:
         """Return a confinement that masks only files that rules deny; None if no such file exists."""
@@ -52,11 +52,6 @@ class DeniedFiles:
 
     def _is_unwritable(self, path: str) -> bool:
         return self._policy is not None and is_write_denied(path, self._policy)
-
-
-def is_write_denied(path: str, policy: Policy) -> bool:
-    """Return True if a rule forbids changing a file."""
-    return any(matches_path(rule, path, policy.root) for rule in policy.rules.of("deny", "write"))
 
 
 _MOST_ENTRIES = 20_000

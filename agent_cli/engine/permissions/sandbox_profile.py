@@ -5,26 +5,26 @@ import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent_cli.fs.files import make_private
-from agent_cli.policy.rules.path_verdict import Policy, is_instruction, watched
+from agent_cli.policy.rules.path_verdict import Policy, is_instruction, is_write_denied, watched
 from agent_cli.policy.rules.rule import Rules, matches_path
 from agent_cli.policy.rules.secret_paths import is_secret
 from agent_cli.protocol.actions import Mode, Reach, SandboxLevel
 from agent_cli.sandbox.profile.confinement import Confinement, EnforcedLevel
-from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.git.repository import git_places
 from agent_cli.workspace.paths import Workspace
 
-from .denied_paths import DeniedFiles, is_write_denied
-
 if TYPE_CHECKING:
     from agent_cli.workspace.git.index import TrackedFiles
+    from agent_cli.workspace.matching_files import MatchingFiles
 
+    from .denied_paths import DeniedFiles
 
 _ONLY_NAMED = "file rules apply only to calls that name the file"
 
@@ -66,12 +66,27 @@ class SandboxProfiles:
         self._closed_under = Rules()
         self._closed_by_rules: set[str] = set()
         """Usual secrets outside the workspace that the rules in `_closed_under` close."""
-        self._hidden = HiddenFiles(workspace.roots, self._is_closed, unseen=True)
-        self._fixed = HiddenFiles(workspace.roots, self._is_fixed)
-        self._denied = DeniedFiles(workspace)
         self._is_measured = measure is None
         self.cache = cache
         self.enforced_level = enforced_level
+
+    @cached_property
+    def _hidden(self) -> "MatchingFiles":
+        from agent_cli.workspace.matching_files import MatchingFiles
+
+        return MatchingFiles(self._workspace.roots, self._is_closed, unseen=True)
+
+    @cached_property
+    def _fixed(self) -> "MatchingFiles":
+        from agent_cli.workspace.matching_files import MatchingFiles
+
+        return MatchingFiles(self._workspace.roots, self._is_fixed)
+
+    @cached_property
+    def _denied(self) -> "DeniedFiles":
+        from .denied_paths import DeniedFiles
+
+        return DeniedFiles(self._workspace)
 
     def level(self, mode: Mode, untrusted: str) -> SandboxLevel:
         """Return the level in force in a mode. `plan` is read-only. `yolo` has no sandbox unless one was requested

@@ -9,7 +9,7 @@ import msgspec
 from agent_cli.protocol.actions import Deny, RunCommand
 from agent_cli.sandbox.process.running import ProcessError, to_the_end
 from agent_cli.tools.kit.base import ToolContext
-from agent_cli.tools.shell.command_start import sandbox_denial, start_command, tampering_notes
+from agent_cli.tools.shell.command_start import notes_on_changes, sandbox_denial, start_command
 
 from ..permissions.active_policy import Permissions
 
@@ -65,8 +65,7 @@ async def _run(command: str, context: ToolContext, on_output: Callable[[bytes], 
     ended = await running.ended_within(context.shell_timeout_s)
     if not ended or running.background:
         await to_the_end(running.stop())
-    notes = tampering_notes(start, context)
-    notes += watch.look() if (watch := context.jobs.watch) else []
+    notes = await notes_on_changes(start, context)
     if not ended:
         notes.append(f"stopped after {context.shell_timeout_s:g} s")
     elif blocked := sandbox_denial(start, tail.decode("utf-8", "replace"), context.shell.cwd, context):

@@ -290,6 +290,11 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
     return Ask(f"mode {policy.mode}", reason, _write_grant(path, policy), reach, by_mode=True)
 
 
+def is_write_denied(path: str, policy: Policy) -> bool:
+    """Return True if a rule forbids changing a file."""
+    return any(matches_path(rule, path, policy.root) for rule in policy.rules.of("deny", "write"))
+
+
 def is_scratch(path: str, policy: Policy) -> bool:
     """Return True if commands see the sandbox's own temporary files at a path, not those of the machine."""
     return policy.sandboxed and is_inside(path, policy.scratch) and not is_inside(path, policy.roots)

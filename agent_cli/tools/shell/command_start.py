@@ -42,19 +42,20 @@ async def start_command(
     reports = program.endswith("bash")
     folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
     tampering = context.jobs.tampering(context.workspace)
-    limits = context.confine(folder)
-    masks = None if limits is None or limits.is_bounded else limits
-    confinement = None if masks else _beside(limits, folder, context)
-    proxy = await _proxy(confinement, context)
-    given = _given(folder, confinement, context, proxy)
-    if context.traced is not None:
-        given = msgspec.structs.replace(given, env=context.traced(given.env, context.call_id))
-    told = await tampering.leave() if confinement is None else tampering.look()
-    if watch := context.jobs.watch:
-        told += watch.look()
-        watch.begin(brings=confinement is None or confinement.network != "none" or bool(proxy))
-    if confinement is not None:
-        tampering.begin(may_write=bool(confinement.writable))
+    async with context.workspace.folders.read_once():
+        limits = context.confine(folder)
+        masks = None if limits is None or limits.is_bounded else limits
+        confinement = None if masks else _beside(limits, folder, context)
+        proxy = await _proxy(confinement, context)
+        given = _given(folder, confinement, context, proxy)
+        if context.traced is not None:
+            given = msgspec.structs.replace(given, env=context.traced(given.env, context.call_id))
+        told = await tampering.leave() if confinement is None else tampering.look()
+        if watch := context.jobs.watch:
+            told += watch.look()
+            watch.begin(brings=confinement is None or confinement.network != "none" or bool(proxy))
+        if confinement is not None:
+            tampering.begin(may_write=bool(confinement.writable))
     running = None
     try:
         running = await context.processes.start(
@@ -106,14 +107,18 @@ def _given(folder: Path | None, confinement: Confinement | None, context: ToolCo
     return context.shell.environment(folder, settings, OF_CONFINEMENT)
 
 
-def tampering_notes(start: StartedCommand, context: ToolContext) -> list[str]:
-    """Return notes on changes by confined commands that would run later, outside the sandbox. Git's own files are
-    restored."""
+async def notes_on_changes(start: StartedCommand, context: ToolContext, untrusted: str = "") -> list[str]:
+    """Return notes on changes by commands that would run later, outside the sandbox, or that later conversations
+    receive as instructions. Git's own files are restored. `untrusted` is the source of newly added untrusted
+    text."""
     tampering = context.jobs.tampering(context.workspace)
-    if start.confinement is not None:
-        return [*start.told, *tampering.ended(start.running)]
-    is_guarded = context.processes.enforced_level.hides_inside
-    return [*start.told, *tampering.outside(start.running, is_guarded=is_guarded)]
+    async with context.workspace.folders.read_once():
+        if start.confinement is not None:
+            found = tampering.ended(start.running)
+        else:
+            is_guarded = context.processes.enforced_level.hides_inside
+            found = tampering.outside(start.running, is_guarded=is_guarded)
+        return [*start.told, *found, *(watch.look(untrusted) if (watch := context.jobs.watch) else ())]
 
 
 def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolContext) -> dict[str, Any]:

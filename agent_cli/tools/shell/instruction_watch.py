@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.sandbox.process.running import Running
-from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.instructions import InstructionFiles, instruction_bytes
+from agent_cli.workspace.matching_files import MatchingFiles
 from agent_cli.workspace.paths import Workspace
 
 
@@ -36,7 +36,7 @@ class InstructionWatch:
         self._may_read = may_read
         self._untrusted = untrusted
         self._doubt = doubt
-        self._walked: HiddenFiles | None = None
+        self._walked: MatchingFiles | None = None
         self._chains: dict[Path, InstructionFiles] = {}
         self._before: Mapping[str, str] | None = None
         self._alive: list[Running] = []
@@ -78,7 +78,7 @@ class InstructionWatch:
     def _given(self) -> dict[str, str]:
         """Return real path → hash of everything that a conversation in any folder of the workspace may receive."""
         if self._walked is None:
-            self._walked = HiddenFiles(
+            self._walked = MatchingFiles(
                 self._workspace.roots, lambda path: path.endswith((*self._ends, *self._others)), links=True
             )
         found = set[str]()

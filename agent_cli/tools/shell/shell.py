@@ -17,7 +17,7 @@ from agent_cli.sandbox.process.runner import ProcessError, Running
 from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import OutputLog
 from .background_jobs import MAX_RUNNING, Job
-from .command_start import StartedCommand, sandbox_denial, start_command, tampering_notes
+from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -89,8 +89,7 @@ class Shell:
             *_news(job, ended, context),
         ]
         untrusted = _untrusted_source(params.command, start, context)
-        person += tampering_notes(start, context)
-        person += watch.look(untrusted) if (watch := context.jobs.watch) else []
+        person += await notes_on_changes(start, context, untrusted)
         if full_screen and not (ended and running.exit_code == 0):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:

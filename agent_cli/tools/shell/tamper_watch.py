@@ -16,9 +16,9 @@ from agent_cli.sandbox.git_tamper_guard import (
     take_git_state,
 )
 from agent_cli.sandbox.process.running import ProcessError, Running
-from agent_cli.workspace.denied_files import HiddenFiles
 from agent_cli.workspace.git.programs import run_by_git
 from agent_cli.workspace.git.repository import git_places
+from agent_cli.workspace.matching_files import MatchingFiles
 from agent_cli.workspace.paths import Workspace
 
 _MOST_NAMED = 50
@@ -207,7 +207,7 @@ class _Places:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._walked = HiddenFiles([Path(root)], _runs_later, links=True, unseen=True)
+        self._walked = MatchingFiles([Path(root)], _runs_later, links=True, unseen=True)
         self._at_the_top = [os.path.join(root, name) for name in sorted(AUTORUN_NAMES)]
 
     def __call__(self) -> tuple[str, ...]:

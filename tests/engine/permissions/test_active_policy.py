@@ -1,12 +1,16 @@
 """The policy in force, on real files."""
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles, SandboxRequest
 from agent_cli.policy.rules.rule import parse_rule
 from agent_cli.protocol.actions import Action, Allow, Ask, Deny, ReadPath, RunCommand, WritePath
+from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.workspace.paths import Workspace
 
 
@@ -73,3 +77,37 @@ def test_a_list_that_changes_counts_at_once(root: Path) -> None:
     assert isinstance(permissions.authorize(action), Allow)
     (root / ".agentignore").write_text("open\n", encoding="utf-8")
     assert isinstance(permissions.authorize(action), Deny)
+
+
+@contextmanager
+def confined_by(level: EnforcedLevel, root: Path) -> Iterator[Permissions]:
+    for name in (".agentignore", "sub/.agentignore", "sub/d.key", "keys.pem"):
+        (root / name).unlink()
+    confining = SandboxProfiles(Workspace(root), SandboxRequest("workspace-write", True), level)
+    with closing(Permissions(Workspace(root), (), mode="auto-edit", confining=confining)) as permissions:
+        yield permissions
+
+
+@pytest.mark.parametrize(("place", "line"), [(".agentignore", "open/c.txt"), ("open/.agentignore", "c*")])
+def test_a_list_that_changes_hides_from_commands_in_the_sandbox(root: Path, place: str, line: str) -> None:
+    with confined_by(EnforcedLevel("bubblewrap", hides_inside=True), root) as permissions:
+
+        def is_hidden() -> bool:
+            confinement = permissions.confinement("inside", None)
+            return confinement is not None and str(root / "open/c.txt") in confinement.hidden
+
+        assert not is_hidden()
+        (root / place).write_text(f"{line}\n", encoding="utf-8")
+        assert is_hidden()
+        (root / place).write_text("other\n", encoding="utf-8")
+        assert not is_hidden()
+
+
+def test_where_single_files_cannot_be_hidden_commands_ask_once_a_list_closes_one(root: Path) -> None:
+    command = RunCommand("python x", str(root))
+    with confined_by(EnforcedLevel("landlock"), root) as permissions:
+        for name in ("secret", "open"):
+            assert isinstance(permissions.authorize(command), Allow), name
+            (root / ".agentignore").write_text(f"{name}/*\n", encoding="utf-8")
+            assert isinstance(permissions.authorize(command), Ask), name
+            (root / ".agentignore").unlink()

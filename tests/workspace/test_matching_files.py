@@ -1,12 +1,15 @@
 """What is closed to commands is found wherever it stands, under whatever name, and as soon as it is there."""
 
+import asyncio
 import os
 import time
 from pathlib import Path
 
 import pytest
 
-from agent_cli.workspace.denied_files import HiddenFiles
+from agent_cli.workspace.agentignore import AgentIgnore
+from agent_cli.workspace.folder_view import read_once
+from agent_cli.workspace.matching_files import FolderReader, MatchingFiles
 from tests.fs.ordinary import ordinary_user
 
 
@@ -37,12 +40,12 @@ def names(found: tuple[str, ...], root: Path) -> list[str]:
 
 
 def test_everything_closed_is_found_but_what_lies_deep_in_what_tools_made(root: Path) -> None:
-    found = names(HiddenFiles([root], closed_env).paths(), root)
+    found = names(MatchingFiles([root], closed_env).paths(), root)
     assert found == [".env", ".git/.env", "a/b/c/.env", "keys", "node_modules/.env"]
 
 
 def test_what_comes_goes_and_moves_is_seen_at_once(root: Path) -> None:
-    files = HiddenFiles([root], closed_env)
+    files = MatchingFiles([root], closed_env)
     files.paths()
     (root / "a" / ".env").write_text("", encoding="utf-8")
     (root / ".env").unlink()
@@ -56,17 +59,17 @@ def test_a_folder_that_only_commands_can_look_into_is_closed_as_a_whole(mode: in
         for folder in ("a/b", "c"):
             (root / folder).mkdir(parents=True)
             (root / folder / ".env").write_text("", encoding="utf-8")
-        files = HiddenFiles([root], closed_env, unseen=True)
+        files = MatchingFiles([root], closed_env, unseen=True)
         assert names(files.paths(), root) == ["a/b/.env", "c/.env"]
         (root / "a").chmod(mode)
         assert names(files.paths(), root) == ["a", "c/.env"]
-        assert names(HiddenFiles([root], closed_env).paths(), root) == ["c/.env"]
+        assert names(MatchingFiles([root], closed_env).paths(), root) == ["c/.env"]
         (root / "a").chmod(0o755)
         assert names(files.paths(), root) == ["a/b/.env", "c/.env"]
 
 
 def test_a_time_that_was_set_back_hides_no_new_file(root: Path) -> None:
-    files = HiddenFiles([root], closed_env)
+    files = MatchingFiles([root], closed_env)
     files.paths()
     before = os.stat(root / "a")
     time.sleep(0.01)
@@ -88,7 +91,7 @@ def test_further_names_of_closed_files_are_closed_wherever_the_first_one_is(root
     ):
         os.link(first, root / "a" / further)
     os.link(root / "a" / "open", root / "a" / "harmless")
-    found = names(HiddenFiles([root], closed_env).paths([str(elsewhere), str(folder)]), root)
+    found = names(MatchingFiles([root], closed_env).paths([str(elsewhere), str(folder)]), root)
     assert {"a/one", "a/two", "a/three", "a/four"} <= set(found) and "a/harmless" not in found
 
 
@@ -96,7 +99,7 @@ def test_links_are_not_followed_and_new_rules_count_after_forgetting(root: Path,
     (root / "loop").symlink_to(root)
     (root / "away").symlink_to(tmp_path)
     wanted = {"open"}
-    files = HiddenFiles([root], lambda path: os.path.basename(path) in wanted)
+    files = MatchingFiles([root], lambda path: os.path.basename(path) in wanted)
     assert names(files.paths(), root) == ["a/open"]
     wanted.clear()
     files.forget()
@@ -107,7 +110,7 @@ def test_more_folders_than_are_walked_are_told(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / str(number)).mkdir()
     for most, is_complete in ((21, True), (20, False)):
-        files = HiddenFiles([tmp_path], closed_env, most)
+        files = MatchingFiles([tmp_path], closed_env, most)
         files.paths()
         assert files.is_complete is is_complete
 
@@ -118,8 +121,59 @@ def test_looking_again_costs_little(tmp_path: Path) -> None:
         for name in "abcdefgh":
             (tmp_path / f"{number}" / name).touch()
     looked = []
-    files = HiddenFiles([tmp_path], lambda path: bool(looked.append(path)))
+    files = MatchingFiles([tmp_path], lambda path: bool(looked.append(path)))
     files.paths()
     assert len(looked) == 300 * 9
     files.paths()
     assert len(looked) == 300 * 9
+
+
+@pytest.mark.parametrize("place", ["", "a", "a/b"])
+def test_an_access_list_written_or_changed_later_applies_to_folders_that_were_walked(
+    root: Path, place: str
+) -> None:
+    access = AgentIgnore([root])
+    files = MatchingFiles([root], lambda path: access.verdict(path) is not None)
+    (root / "a/b/c/data").write_text("", encoding="utf-8")
+    rules = root / place / ".agentignore"
+    assert files.paths() == ()
+    rules.write_text("data\n", encoding="utf-8")
+    assert names(files.paths(), root) == ["a/b/c/data"]
+    rules.write_text("# one\n", encoding="utf-8")
+    assert files.paths() == ()
+    rules.write_text("data", encoding="utf-8")
+    assert names(files.paths(), root) == ["a/b/c/data"]
+    rules.unlink()
+    assert files.paths() == ()
+
+
+async def test_a_folder_is_read_once_for_all_who_ask_and_anew_afterwards(root: Path) -> None:
+    first, second = MatchingFiles([root], closed_env), MatchingFiles([root], lambda path: path.endswith("/new"))
+    woken, again = asyncio.Event(), asyncio.Event()
+
+    async def begun_in_it() -> tuple[tuple[str, ...], tuple[str, ...]]:
+        await woken.wait()
+        within = second.paths()
+        await again.wait()
+        return within, second.paths()
+
+    with read_once():
+        first.paths()
+        task = asyncio.create_task(begun_in_it())
+        (root / "a" / "new").touch()
+        assert second.paths() == ()
+        woken.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    again.set()
+    assert await task == ((), (str(root / "a/new"),))
+    assert names(second.paths(), root) == ["a/new"]
+
+
+async def test_a_workspace_is_read_ahead_the_first_time_and_anew_for_the_next_command(root: Path) -> None:
+    reader, files = FolderReader([root]), MatchingFiles([root], closed_env)
+    async with reader.read_once():
+        (root / "a" / ".env").touch()
+        assert "a/.env" not in names(files.paths(), root)
+    async with reader.read_once():
+        assert "a/.env" in names(files.paths(), root)

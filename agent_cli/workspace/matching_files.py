@@ -1,0 +1,188 @@
+"""Find the files of a workspace that match a condition, by walking the workspace once, and again only where a
+folder or an access list has changed. Answers which files are closed to commands, and which run later."""
+
+import asyncio
+import os
+import stat
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from .agentignore import NAME as ACCESS_LIST
+from .folder_view import FolderView, Same, current_view, read_once
+
+_SHALLOW = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
+"""Generated folders, far too large to walk before a command: only their direct entries are checked."""
+MAX_FOLDERS = 20_000
+_SLOW_S = 0.05
+"""Seconds of reading that nobody at the keyboard notices."""
+_MOST_INSIDE = 1_000
+"""Maximum number of files in a closed folder whose hard links are searched for."""
+
+
+class _Folder(msgspec.Struct, frozen=True):
+    """Contents of a folder when it was scanned."""
+
+    times: tuple[int, int]
+    """mtime and ctime in nanoseconds; a program can set back the mtime, but not the ctime."""
+    lists: int
+    """State of the access lists that apply in the folder."""
+    has_list: bool
+    folders: tuple[str, ...]
+    matching: tuple[str, ...]
+    linked: tuple[tuple[str, Same], ...]
+    """Files with several hard links."""
+
+
+class MatchingFiles:
+    """The files and folders below some roots that match a condition.
+
+    `matches` decides on an absolute path, by the path and the access lists that apply to it. Symbolic links are
+    not followed: their targets are judged at their own paths. Other hard links to a matching file, or to one in
+    `elsewhere`, match too. At most `most_folders` are walked.
+    """
+
+    def __init__(
+        self,
+        roots: Iterable[Path],
+        matches: Callable[[str], bool],
+        most_folders: int = MAX_FOLDERS,
+        *,
+        links: bool = False,
+        unseen: bool = False,
+    ) -> None:
+        """`links`: also check symbolic links by their own names. `unseen`: a folder whose content cannot be looked
+        at, although a command could open it, matches."""
+        self._links = links
+        self._unseen = unseen
+        self._most_folders = most_folders
+        self._roots = tuple(str(root) for root in roots)
+        self._matches = matches
+        self._seen: dict[str, _Folder] = {}
+        self.is_complete = True
+        """False if there were more folders than may be walked."""
+
+    def paths(self, elsewhere: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return everything that currently matches, sorted."""
+        if (view := current_view()) is None:
+            with read_once() as view:
+                return self._found(view, elsewhere)
+        if elsewhere:
+            return self._found(view, elsewhere)
+        return view.answer(self, lambda: self._found(view, ()))
+
+    def _found(self, view: FolderView, elsewhere: Iterable[str]) -> tuple[str, ...]:
+        began = time.monotonic()
+        found: list[str] = []
+        linked: list[tuple[str, Same]] = []
+        walked: dict[str, _Folder] = {}
+        waiting = [(root, 0) for root in self._roots]
+        while waiting and len(walked) < self._most_folders:
+            path, lists = waiting.pop()
+            if (folder := self._folder(path, lists, view)) is None:
+                continue
+            walked[path] = folder
+            if folder.matching or folder.linked:
+                found += folder.matching
+                linked += folder.linked
+            if folder.folders and (path in self._roots or os.path.basename(path) not in _SHALLOW):
+                waiting += [(each, folder.lists) for each in folder.folders]
+        view.took_s += time.monotonic() - began
+        self._seen = walked
+        self.is_complete = not waiting
+        if linked:
+            same = {which for path in (*found, *elsewhere) for which in _files_of(path)}
+            found += [path for path, which in linked if which in same]
+        return tuple(sorted(set(found)))
+
+    def forget(self) -> None:
+        """Scan everything again, after rules have changed."""
+        self._seen.clear()
+        if (view := current_view()) is not None:
+            view.forget(self)
+
+    def _folder(self, path: str, lists: int, view: FolderView) -> _Folder | None:
+        """Return the current state of a folder; None if it cannot be looked at. `lists` is the state of the access
+        lists above it."""
+        try:
+            status, known = view.status(path), self._seen.get(path)
+            if known is not None and known.times == status.times and known.lists == _lists_of(known, path, lists):
+                return known
+            if self._unseen and _is_unseen(path, status.owner):
+                return _Folder(status.times, lists, False, (), (path,), ())
+            listing = view.listing(path)
+        except OSError:
+            return None
+        if has_list := any(name.lower() == ACCESS_LIST for name in (*listing.others, *listing.links)):
+            lists = _with_list(path, lists)
+        at = path.rstrip("/")
+        names = (*listing.folders, *listing.others, *(listing.links if self._links else ()))
+        matching = {name for name in names if self._matches(f"{at}/{name}")}
+        return _Folder(
+            status.times,
+            lists,
+            has_list,
+            tuple(f"{at}/{name}" for name in listing.folders if name not in matching),
+            tuple(f"{at}/{name}" for name in names if name in matching),
+            tuple((f"{at}/{name}", which) for name, which in listing.linked.items() if name not in matching),
+        )
+
+
+class FolderReader:
+    """Reads the folders of a workspace for what is asked around a command."""
+
+    def __init__(self, roots: Iterable[Path]) -> None:
+        self._all = MatchingFiles(roots, lambda _: False)
+        self._is_slow = True
+
+    @asynccontextmanager
+    async def read_once(self) -> AsyncGenerator[None]:
+        """Read each folder at most once within the block; ahead and in a thread if that takes long, as on a slow
+        disk or the first time."""
+        with read_once() as view:
+            if is_ahead := self._is_slow:
+                await asyncio.to_thread(self._all.paths)
+            ahead_s = view.took_s
+            yield
+            self._is_slow = (ahead_s if is_ahead else view.took_s) > _SLOW_S
+
+
+def _lists_of(known: _Folder, path: str, lists: int) -> int:
+    return _with_list(path, lists) if known.has_list else lists
+
+
+def _with_list(folder: str, lists: int) -> int:
+    """Return the state of the access lists above a folder together with the one in it."""
+    try:
+        status = os.stat(os.path.join(folder, ACCESS_LIST))
+    except OSError as error:
+        return hash((lists, error.errno))
+    return hash((lists, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+
+
+def _is_unseen(path: str, owner: int) -> bool:
+    """Return True if we cannot look into a folder but a command can: names that it knows suffice where folders may
+    be searched, and an owner can open the folder again."""
+    if os.access(path, os.R_OK | os.X_OK):
+        return False
+    return owner == os.geteuid() or os.access(path, os.X_OK)
+
+
+def _files_of(path: str) -> set[Same]:
+    """Return the identity of the file at a path, or of the files below a folder."""
+    found: set[Same] = set()
+    with suppress(OSError):
+        status = os.lstat(path)
+        if stat.S_ISREG(status.st_mode):
+            return {(status.st_dev, status.st_ino)}
+        for folder, _, names in os.walk(path):
+            for name in names:
+                with suppress(OSError):
+                    status = os.lstat(os.path.join(folder, name))
+                    found.add((status.st_dev, status.st_ino))
+            if len(found) > _MOST_INSIDE:
+                break
+    return found
