@@ -5,8 +5,10 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -30,11 +32,16 @@ class _Folder(msgspec.Struct, frozen=True):
     """mtime and ctime in nanoseconds; a program can set back the mtime, but not the ctime."""
     lists: int
     """State of the access lists that apply in the folder."""
-    has_list: bool
+    own_list: Hashable
+    """State of the access list in the folder; None if there is none."""
     folders: tuple[str, ...]
     matching: tuple[str, ...]
     linked: tuple[tuple[str, Same], ...]
     """Files with several hard links."""
+
+
+_UNREADABLE = _Folder((-1, -1), 0, None, (), (), ())
+"""A folder that cannot be listed, perhaps only for a moment: it counts as changed the next time."""
 
 
 class MatchingFiles:
@@ -62,6 +69,11 @@ class MatchingFiles:
         self._roots = tuple(str(root) for root in roots)
         self._matches = matches
         self._seen: dict[str, _Folder] = {}
+        self._has_linked = False
+        """True if the last walk met files with several hard links; what they are linked to may change unseen."""
+        self._last: tuple[str, ...] = ()
+        self._revision = 0
+        """The revision of the workspace that `_last` is of; 0 if unknown."""
         self.is_complete = True
         """False if there were more folders than may be walked."""
 
@@ -69,13 +81,16 @@ class MatchingFiles:
         """Return everything that currently matches, sorted."""
         if (view := current_view()) is None:
             with read_once() as view:
-                return self._found(view, elsewhere)
-        if elsewhere:
-            return self._found(view, elsewhere)
-        return view.answer(self, lambda: self._found(view, ()))
+                return self.walk(view, elsewhere)
+        if not view.revision:
+            return self.walk(view, elsewhere) if elsewhere else view.answer(self, lambda: self.walk(view, ()))
+        if view.revision != self._revision:
+            self._last = self.walk(view, elsewhere)
+            self._revision = 0 if self._has_linked else view.revision
+        return self._last
 
-    def _found(self, view: FolderView, elsewhere: Iterable[str]) -> tuple[str, ...]:
-        began = time.monotonic()
+    def walk(self, view: FolderView, elsewhere: Iterable[str] = ()) -> tuple[str, ...]:
+        """Walk the folders as a view shows them; return everything that matches, sorted."""
         found: list[str] = []
         linked: list[tuple[str, Same]] = []
         walked: dict[str, _Folder] = {}
@@ -90,17 +105,31 @@ class MatchingFiles:
                 linked += folder.linked
             if folder.folders and (path in self._roots or os.path.basename(path) not in _SHALLOW):
                 waiting += [(each, folder.lists) for each in folder.folders]
-        view.took_s += time.monotonic() - began
         self._seen = walked
         self.is_complete = not waiting
+        self._has_linked = bool(linked)
         if linked:
             same = {which for path in (*found, *elsewhere) for which in _files_of(path)}
             found += [path for path, which in linked if which in same]
         return tuple(sorted(set(found)))
 
+    def is_unchanged(self) -> bool:
+        """Return True if no folder and no access list has changed since the last walk, which was complete."""
+        try:
+            for path, known in self._seen.items():
+                status = os.stat(path)
+                if (status.st_mtime_ns, status.st_ctime_ns) != known.times:
+                    return False
+                if known.own_list is not None and _list_state(path) != known.own_list:
+                    return False
+        except OSError:
+            return False
+        return bool(self._seen) and self.is_complete
+
     def forget(self) -> None:
         """Scan everything again, after rules have changed."""
         self._seen.clear()
+        self._revision = 0
         if (view := current_view()) is not None:
             view.forget(self)
 
@@ -109,22 +138,27 @@ class MatchingFiles:
         lists above it."""
         try:
             status, known = view.status(path), self._seen.get(path)
-            if known is not None and known.times == status.times and known.lists == _lists_of(known, path, lists):
-                return known
-            if self._unseen and _is_unseen(path, status.owner):
-                return _Folder(status.times, lists, False, (), (path,), ())
-            listing = view.listing(path)
         except OSError:
             return None
-        if has_list := any(name.lower() == ACCESS_LIST for name in (*listing.others, *listing.links)):
-            lists = _with_list(path, lists)
+        if known is not None and known.times == status.times:
+            own_list = None if known.own_list is None else _list_state(path)
+            if own_list == known.own_list and known.lists == hash((lists, own_list)):
+                return known
+        if self._unseen and _is_unseen(path, status.owner):
+            return _Folder(status.times, hash((lists, None)), None, (), (path,), ())
+        try:
+            listing = view.listing(path)
+        except OSError:
+            return _UNREADABLE
+        has_list = any(name.lower() == ACCESS_LIST for name in (*listing.others, *listing.links))
+        own_list = _list_state(path) if has_list else None
         at = path.rstrip("/")
         names = (*listing.folders, *listing.others, *(listing.links if self._links else ()))
         matching = {name for name in names if self._matches(f"{at}/{name}")}
         return _Folder(
             status.times,
-            lists,
-            has_list,
+            hash((lists, own_list)),
+            own_list,
             tuple(f"{at}/{name}" for name in listing.folders if name not in matching),
             tuple(f"{at}/{name}" for name in names if name in matching),
             tuple((f"{at}/{name}", which) for name, which in listing.linked.items() if name not in matching),
@@ -136,31 +170,38 @@ class FolderReader:
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self._all = MatchingFiles(roots, lambda _: False)
+        self._numbers = count(1)
+        self._revision = 0
         self._is_slow = True
 
     @asynccontextmanager
-    async def read_once(self) -> AsyncGenerator[None]:
-        """Read each folder at most once within the block; ahead and in a thread if that takes long, as on a slow
-        disk or the first time."""
+    async def read_once(self, *, ahead: bool = True) -> AsyncGenerator[None]:
+        """Read each folder at most once within the block. With `ahead` it is done before and in a thread if it
+        takes long, as on a slow disk or the first time."""
         with read_once() as view:
-            if is_ahead := self._is_slow:
-                await asyncio.to_thread(self._all.paths)
-            ahead_s = view.took_s
+            view.find_revision = partial(self._read, view)
+            if ahead and self._is_slow:
+                await asyncio.to_thread(lambda: view.revision)
             yield
-            self._is_slow = (ahead_s if is_ahead else view.took_s) > _SLOW_S
+
+    def _read(self, view: FolderView) -> int:
+        began = time.monotonic()
+        revision = self._revision
+        if not self._all.is_unchanged():
+            # Of its own: another command may be read for at the same time, in a thread.
+            revision = self._revision = next(self._numbers)
+            self._all.walk(view)
+        self._is_slow = time.monotonic() - began > _SLOW_S
+        return revision if self._all.is_complete else 0
 
 
-def _lists_of(known: _Folder, path: str, lists: int) -> int:
-    return _with_list(path, lists) if known.has_list else lists
-
-
-def _with_list(folder: str, lists: int) -> int:
-    """Return the state of the access lists above a folder together with the one in it."""
+def _list_state(folder: str) -> Hashable:
+    """Return the state of the access list in a folder."""
     try:
         status = os.stat(os.path.join(folder, ACCESS_LIST))
     except OSError as error:
-        return hash((lists, error.errno))
-    return hash((lists, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+        return error.errno
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
 def _is_unseen(path: str, owner: int) -> bool:

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import random
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -177,3 +179,69 @@ async def test_a_workspace_is_read_ahead_the_first_time_and_anew_for_the_next_co
         assert "a/.env" not in names(files.paths(), root)
     async with reader.read_once():
         assert "a/.env" in names(files.paths(), root)
+
+
+async def test_whatever_changes_the_answers_are_those_of_a_first_walk(root: Path) -> None:
+    """Folders and lists come, go, move and close at random; every other look finds nothing changed."""
+    chance, access, reader = random.Random(3), AgentIgnore([root]), FolderReader([root])
+
+    def is_closed(path: str) -> bool:
+        return closed_env(path) or access.verdict(path) is not None
+
+    finders = [MatchingFiles([root], is_closed), MatchingFiles([root], is_closed, links=True, unseen=True)]
+    for step in range(60):
+        folders = [Path(at) for at, _, _ in os.walk(root)]
+        place, other, name = (
+            chance.choice(folders),
+            chance.choice(folders),
+            chance.choice([".env", "x", "keys", "y"]),
+        )
+        with suppress(OSError):
+            match chance.randrange(7):
+                case 0:
+                    (place / name).mkdir()
+                case 1:
+                    (place / name).touch()
+                case 2:
+                    there = [at / ".agentignore" for at in folders if (at / ".agentignore").exists()]
+                    text = chance.choice(["x\n", "y\n", "/x/y\n"])
+                    chance.choice([*there, place / ".agentignore"]).write_text(text, encoding="utf-8")
+                case 3:
+                    (place / ".agentignore").unlink()
+                case 4 if place != root:
+                    place.rename(other / f"moved{step}")
+                case 5:
+                    (place / name).symlink_to(other)
+                case 6:
+                    os.link(root / ".env", place / f"linked{step}")
+        time.sleep(0.01)
+        for _ in range(2):
+            async with reader.read_once():
+                found = [finder.paths() for finder in finders]
+            fresh = MatchingFiles([root], is_closed), MatchingFiles([root], is_closed, links=True, unseen=True)
+            assert found == [finder.paths() for finder in fresh], step
+
+
+async def test_an_access_list_that_changes_in_its_place_is_noticed(root: Path) -> None:
+    access, reader = AgentIgnore([root]), FolderReader([root])
+    files = MatchingFiles([root], lambda path: access.verdict(path) is not None)
+    for line, found in (("other\n", []), ("open\n", ["a/open"]), ("#open\n", [])):
+        (root / "a" / ".agentignore").write_text(line, encoding="utf-8")
+        for _ in range(2):
+            async with reader.read_once():
+                assert names(files.paths(), root) == found
+
+
+async def test_another_name_of_a_file_elsewhere_is_found_although_the_workspace_is_unchanged(
+    root: Path, tmp_path: Path
+) -> None:
+    reader, files = FolderReader([root]), MatchingFiles([root], closed_env)
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.touch()
+    os.link(first, root / "a" / "linked")
+    for _ in range(2):
+        async with reader.read_once():
+            assert "a/linked" not in names(files.paths([str(second)]), root)
+    os.rename(first, second)
+    async with reader.read_once():
+        assert "a/linked" in names(files.paths([str(second)]), root)

@@ -112,7 +112,7 @@ async def notes_on_changes(start: StartedCommand, context: ToolContext, untruste
     receive as instructions. Git's own files are restored. `untrusted` is the source of newly added untrusted
     text."""
     tampering = context.jobs.tampering(context.workspace)
-    async with context.workspace.folders.read_once():
+    async with context.workspace.folders.read_once(ahead=start.confinement is not None):
         if start.confinement is not None:
             found = tampering.ended(start.running)
         else:
