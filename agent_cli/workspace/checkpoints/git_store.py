@@ -57,6 +57,31 @@ class _Net(msgspec.Struct, frozen=True):
     """Changes that cannot be reverted."""
 
 
+class _Limit:
+    """Time limit of a checkpoint: `timeout_s` without progress, `most_s` in all."""
+
+    def __init__(self, timeout_s: float, most_s: float) -> None:
+        self._timeout_s, self._most_s = timeout_s, most_s
+        self._began = asyncio.get_running_loop().time()
+        self._has_progressed = False
+        self.timeout = asyncio.timeout(timeout_s)
+
+    def extend(self) -> None:
+        """Begin to count anew: more was saved."""
+        self._has_progressed = True
+        now = asyncio.get_running_loop().time()
+        self.timeout.reschedule(min(now + self._timeout_s, self._began + self._most_s))
+
+    def exceeded(self) -> CheckpointError:
+        """Return the error for a checkpoint that took too long."""
+        if not self._has_progressed:
+            return too_slow(self._timeout_s)
+        return CheckpointError(
+            f"saving the workspace takes longer than {self._most_s:.0f} s; the next turn continues where this one"
+            " stopped"
+        )
+
+
 class Checkpoints:
     """Checkpoints of one workspace root, taken for one session."""
 
@@ -85,6 +110,10 @@ class Checkpoints:
         self._without = tuple(without)
         self._session_id = session_id
         self._timeout_s = timeout_s
+        self.most_s = 120.0
+        """Limit for a checkpoint of which more is saved every `timeout_s`. The next one continues from there."""
+        self._limit: _Limit | None = None
+        """Of the checkpoint that is being taken."""
         self._lock = asyncio.Lock()
         self._usual: DefaultModes | None = None
         self._last: _Taken = ("", "", None)
@@ -101,7 +130,9 @@ class Checkpoints:
         from .index_sync import WorkTree
 
         index, own = index_of(self._store, self._session_id), self._own_folders()
-        return WorkTree(self._git, self._top, index, self._scope, own=own, timeout_s=self._timeout_s)
+        tree = WorkTree(self._git, self._top, index, self._scope, own=own, timeout_s=self._timeout_s)
+        tree.progressed = self._extend
+        return tree
 
     @cached_property
     def _nested(self) -> "NestedTrees":
@@ -111,14 +142,19 @@ class Checkpoints:
             self._git, self._top, index_of(self._store, self._session_id), timeout_s=self._timeout_s
         )
 
+    def _extend(self) -> None:
+        if self._limit is not None:
+            self._limit.extend()
+
     async def take(self, about: Sequence[Move] = ()) -> str:
         async with self._lock:
             for attempt in range(1, _TRIES + 1):
+                limit = self._limit = _Limit(self._timeout_s, self.most_s)
                 try:
-                    async with asyncio.timeout(self._timeout_s):
+                    async with limit.timeout:
                         return await self._take()
                 except TimeoutError:
-                    raise too_slow(self._timeout_s) from None
+                    raise limit.exceeded() from None
                 except OSError as error:
                     raise CheckpointError(f"{self._store} cannot be written: {error.strerror}") from error
                 except GitFailed:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -70,6 +70,8 @@ class WorkTree:
         self.top = top
         self.covered: set[str] = set()
         """Ignored files that a tool is about to write."""
+        self.progressed: Callable[[], None] = lambda: None
+        """Called when a portion of many files is saved; it stays saved if the rest is not."""
         self._git = git
         self._index = index
         self._scope = scope
@@ -113,6 +115,13 @@ class WorkTree:
             TimeoutError: it takes too long.
         """
         await self._begin(adopt)
+        try:
+            return await self._save()
+        except BaseException:
+            self._names = None  # git may have changed the index
+            raise
+
+    async def _save(self) -> Saved:
         listed, found = await self._list_and_look()
         names = self._names or set()
         if listed.present or listed.gone:
@@ -347,6 +356,7 @@ class WorkTree:
         for at in range(0, len(present), _PACKED):
             some = _lines(present[at : at + _PACKED])
             await self.run("-c", "core.bigFileThreshold=1", "-c", "core.compression=1", *_ADD, input=some)
+            self.progressed()
 
     async def _add_all(self, listed: _Listed) -> None:
         left_out = [*listed.large, *listed.nested]

@@ -1,5 +1,6 @@
 """Checkpoints restore every path byte- and mode-exact and touch nothing else."""
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Sequence
@@ -224,6 +225,55 @@ async def test_files_that_go_away_while_git_reads_them_do_not_end_undo_at_once(
     else:
         with pytest.raises(CheckpointError, match="unable to stat"):
             await checkpoints.take()
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A workspace whose files are saved in three portions."""
+    root = tmp_path / "large"
+    for folder in range(11):
+        (root / f"d{folder}").mkdir(parents=True)
+        for file in range(1000):
+            (root / f"d{folder}" / f"f{file}").write_text(f"{folder} {file}", encoding="utf-8")
+    return root
+
+
+async def test_a_first_checkpoint_that_takes_too_long_goes_on_where_it_stopped(
+    large: Path, tmp_path: Path
+) -> None:
+    added = list[int]()
+
+    async def run(argv: Sequence[str], **how: Any) -> Completed:
+        done = await ProcessRunner().run(argv, **how)
+        if "--add" in argv:
+            added.append(how["input"].count(b"\0"))
+        return done
+
+    checkpoints = Checkpoints(large, tmp_path / "store", "s1", run, timeout_s=90.0)
+    checkpoints.most_s = 0.0
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match="takes longer than 0 s; the next turn continues"):
+            await checkpoints.take()
+    checkpoints.most_s = 120.0
+    before = await checkpoints.take()
+    assert added == [5_000, 5_000, 1_000] and checkpoints.uncovered == ()
+    (large / "d3" / "f7").write_text("changed", encoding="utf-8")
+    (large / "d9" / "f999").unlink()
+    report = await checkpoints.restore(await checkpoints.take(), before)
+    assert len(report.restored) == 2 and report.conflicts == ()
+    assert (large / "d3" / "f7").read_text(encoding="utf-8") == "3 7"
+
+
+async def test_a_first_checkpoint_may_take_long_as_long_as_it_gets_on(large: Path, tmp_path: Path) -> None:
+    """Each portion takes less than the limit, and all of them together more."""
+
+    async def run(argv: Sequence[str], **how: Any) -> Completed:
+        if "--add" in argv:
+            await asyncio.sleep(2.2)
+        return await ProcessRunner().run(argv, **how)
+
+    checkpoints = Checkpoints(large, tmp_path / "store", "s1", run, timeout_s=6.0)
+    assert await checkpoints.take()
 
 
 _names = st.sampled_from(["a.txt", "sub/b.txt", "run.sh", "secret", "x", "sub/y", "new/z"])
