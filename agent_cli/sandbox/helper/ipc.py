@@ -10,7 +10,7 @@ From the agent to the supervisor of a command:
 and back:
     ("hello", pid)                of the supervisor, which has read the request
     ("started", pid)              of the command
-    ("failed", step, errno, text) step is "folder", "program", "start" or "mounts"
+    ("failed", step, errno, text) step is "folder", "program", "start", "mounts" or "sandbox"
     ("ended", exit code, alone)   of the main process; `alone` if no child is left behind
     ("empty",)                    the last child left behind has ended; not sent after "ended" with `alone`
 

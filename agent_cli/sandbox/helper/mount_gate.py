@@ -26,6 +26,10 @@ class MountCheckError(OSError):
     """A mount is not the requested one or not where it was requested; the command has not run."""
 
 
+class SetupError(OSError):
+    """Bubblewrap has failed before the command ran, and written why to its standard error."""
+
+
 class Gate:
     """Gate between bubblewrap and the command; must be closed with `close`."""
 
@@ -45,10 +49,10 @@ class Gate:
         return (b"--block-fd", b"%d" % self._held, b"--info-fd", b"%d" % self._said)
 
     def open(self, pid: int, expected: "ExpectedMounts") -> None:
-        """Wait until bubblewrap has made its mounts, then release the command if they are as requested. If
-        bubblewrap fails, it reports the reason itself.
+        """Wait until bubblewrap has made its mounts, then release the command if they are as requested.
 
         Raises:
+            SetupError: bubblewrap has failed.
             MountCheckError: they are not as requested; bubblewrap has been killed.
             OSError: they cannot be checked; bubblewrap has been killed.
         """
@@ -57,10 +61,10 @@ class Gate:
         child = 0
         try:
             child = self._child()
-            if child and expected and not _look(child, expected):
-                _kill(child)  # it is gone, or not the process /proc shows: it must not go on
-            else:
-                os.write(self._release, b"x")
+            if not child or (expected and not _look(child, expected)):
+                # its child is gone, or not the process that /proc shows: it must not go on
+                raise SetupError(errno.ECHILD, "bubblewrap has failed")
+            os.write(self._release, b"x")
         except BaseException:
             _end(child, pid)
             raise
@@ -92,7 +96,7 @@ class Gate:
 
 
 def _look(child: int, expected: "ExpectedMounts") -> bool:
-    """Return True if the mounts are as requested; False if bubblewrap has failed, which it reports itself.
+    """Return True if the mounts are as requested; False if bubblewrap has failed.
 
     Raises:
         MountCheckError: a mount is not the requested one or not where it was requested.

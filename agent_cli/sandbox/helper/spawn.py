@@ -57,6 +57,7 @@ def spawn_in_bubblewrap(
     Nothing runs before the mounts are found to match `expected`; if that is empty, they are not checked.
 
     Raises:
+        SetupError: bubblewrap has failed, and has written why to its standard error.
         MountCheckError: the mounts do not match.
         OSError: it cannot be started.
         ValueError: a variable holds a NUL, after which another argument could begin.

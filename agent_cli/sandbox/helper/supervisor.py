@@ -15,7 +15,7 @@ import time
 from _socket import socket as Socket
 
 from .ipc import Inbox, pack
-from .mount_gate import MountCheckError
+from .mount_gate import MountCheckError, SetupError
 from .proc import (
     SWEEP_LIMIT_S,
     below,
@@ -121,7 +121,8 @@ class Supervisor:
             self._main = self._spawn(program, argv, env, wrap)
             self._wrapped = wrap is not None and wrap[0] == "bubblewrap"
         except (OSError, ValueError, MemoryError, NotImplementedError) as error:
-            step = "mounts" if isinstance(error, MountCheckError) else step
+            if isinstance(error, MountCheckError | SetupError):
+                step = "mounts" if isinstance(error, MountCheckError) else "sandbox"
             number = getattr(error, "errno", None) or 0
             self._say("failed", step, number, getattr(error, "strerror", None) or str(error))
             return

@@ -31,7 +31,7 @@ class EnoughError(Exception):
 
 
 class Pipe:
-    """The reading end of a pipe; the event loop empties it into a sink."""
+    """The reading end of a pipe; once opened, the event loop empties it into a sink."""
 
     def __init__(self, fd: int, sink: Callable[[bytes], None]) -> None:
         self.fd = fd
@@ -41,7 +41,17 @@ class Pipe:
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         os.set_blocking(fd, False)
-        self._loop.add_reader(fd, self._read)
+
+    def open(self) -> None:
+        """Begin to read."""
+        self._loop.add_reader(self.fd, self._read)
+
+    def peek(self) -> bytes:
+        """Read what is there instead of opening it."""
+        try:
+            return os.read(self.fd, _CHUNK)
+        except OSError:
+            return b""
 
     def _read(self) -> None:
         try:

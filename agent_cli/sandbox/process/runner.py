@@ -36,7 +36,7 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash")
 _START_S = 10.0
 """Time limit for starting a program, which normally takes 1 ms."""
 _TRIES = 7
-"""Number of retries to set up a sandbox whose mounts were tampered with during setup."""
+"""Number of retries to set up a sandbox while what it mounts is moved, replaced or removed."""
 _LONGEST_REQUEST = 16 * 1024 * 1024
 
 
@@ -283,7 +283,7 @@ class ProcessRunner:
             try:
                 return await self._connected(request, stdin, entered, sinks, input_fd, tag)
             except NotStarted as failure:
-                if failure.step != "mounts" or last:
+                if not _may_be_of_the_moment(failure) or last:
                     raise ProcessError(_why(argv[0], cwd, failure)) from failure
             except OSError as error:
                 raise ProcessError(f"cannot run {argv[0]}: {error.strerror or error}") from error
@@ -304,7 +304,14 @@ class ProcessRunner:
                 stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
                 theirs.callback(os.close, stdin)
             fds = (stdin, pipes[0][1], pipes[-1][1], *entered)
-            running = await self._begin(request, fds, tuple(pipe for pipe, _ in pipes), input_fd, tag)
+            try:
+                running = await self._begin(request, fds, tuple(pipe for pipe, _ in pipes), input_fd, tag)
+            except NotStarted as failure:
+                if failure.step == "sandbox":
+                    failure.said = pipes[-1][0].peek().decode("utf-8", "replace").strip()
+                raise
+            for pipe, _ in pipes:
+                pipe.open()
             ours.pop_all()
             return running
 
@@ -400,6 +407,11 @@ def _code(running: Running) -> int:
     return 137 if running.exit_code is None else running.exit_code
 
 
+def _may_be_of_the_moment(failure: NotStarted) -> bool:
+    """Return True if a sandbox was not made because of a path, such as that of a socket that has just gone."""
+    return failure.step == "mounts" or (failure.step == "sandbox" and failure.said.startswith("bwrap: Can't"))
+
+
 def _why(program: str, cwd: Path, failure: NotStarted) -> str:
     absent = failure.number == errno.ENOENT
     match failure.step:
@@ -411,6 +423,8 @@ def _why(program: str, cwd: Path, failure: NotStarted) -> str:
         case "mounts":
             reason = f"{failure} is being moved or replaced while the sandbox is made: stop the job that does so"
             return f"cannot run {program} confined: {reason}"
+        case "sandbox":
+            return f"cannot run {program} confined: {failure.said.removeprefix('bwrap: ') or failure}"
         case "start" if absent:
             return f"cannot run {program}: the interpreter that its first line names was not found"
         case "program" | "start":

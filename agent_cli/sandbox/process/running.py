@@ -39,6 +39,8 @@ class NotStarted(Exception):
         super().__init__(text)
         self.step = step
         self.number = number
+        self.said = ""
+        """What bubblewrap wrote when it failed."""
 
 
 class Running:

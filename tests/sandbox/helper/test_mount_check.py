@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -212,17 +213,42 @@ def test_nothing_has_run_and_nothing_is_left_where_mounts_are_not_as_asked(
 async def test_why_bubblewrap_itself_fails_is_told(
     runner: ProcessRunner, place: Path, means: trials.Means
 ) -> None:
-    out = bytearray()
     runner.mechanism = Mechanism(*means)
-    running = await runner.start(
-        ["/bin/true"],
-        cwd=place / "work",
-        env={"PATH": os.defpath},
-        on_output=out.extend,
-        confinement=Confinement((str(place / "work"),), tmp=str(place / "gone")),
+    with pytest.raises(ProcessError, match=r"cannot run /bin/true confined: Can't find source path .*/gone"):
+        await runner.start(
+            ["/bin/true"],
+            cwd=place / "work",
+            env={"PATH": os.defpath},
+            on_output=lambda _: None,
+            confinement=Confinement((str(place / "work"),), tmp=str(place / "gone")),
+        )
+
+
+@pytest.mark.parametrize("means", BY_BUBBLEWRAP, ids=str)
+async def test_a_socket_that_goes_away_while_the_sandbox_is_made_stops_no_command(
+    runner: ProcessRunner, place: Path, means: trials.Means
+) -> None:
+    """As sockets of other programs do at any time: each is covered, at a path that has to be there."""
+    (place / "of").mkdir()
+    program, path, out = place / "bwrap", place / "of" / "socket", bytearray()
+    program.write_text(
+        f'#!/bin/sh\necho x >>{place}/begun\nrm -rf {place}/of\nexec {means[1]} "$@"\n', encoding="utf-8"
     )
-    assert await running.ended_within(60)
-    assert running.exit_code == 1 and b"bwrap: Can't find source path" in out
+    program.chmod(0o755)
+    runner.mechanism = Mechanism("bubblewrap", str(program), *means[2:])
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        running = await runner.start(
+            ["/bin/sh", "-c", "echo ran"],
+            cwd=place / "work",
+            env={"PATH": os.defpath},
+            on_output=out.extend,
+            confinement=Confinement((str(place / "work"),), tmp=str(place / "tmp")),
+        )
+        assert await running.ended_within(60)
+    assert running.exit_code == 0 and out == b"ran\n"
+    assert (place / "begun").read_text(encoding="utf-8") == "x\n" * 2
 
 
 def test_what_waits_at_the_gate_stays_there_when_we_are_gone() -> None:
