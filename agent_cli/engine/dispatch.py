@@ -176,8 +176,10 @@ class Dispatcher:
             except Exception as unsaved:
                 self._warn(str(unsaved), scope.submission_id)
         self._note_jobs()
-        for words in self.services.tools.jobs.take_changes():
-            self._warn(words)
+        tools = self.services.tools
+        async with tools.workspace.folders.read_once() if tools.jobs.any_runs() else contextlib.nullcontext():
+            for words in tools.jobs.take_changes():
+                self._warn(words)
         try:
             return await self.services.undo.after_turn(scope.turn_id)
         except Exception as failure:  # reported; the turn itself is over
