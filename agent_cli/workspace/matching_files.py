@@ -190,6 +190,12 @@ class FolderReader:
                 await asyncio.to_thread(lambda: view.revision)
             yield
 
+    def with_access_lists(self) -> tuple[str, ...]:
+        """Return the folders that have an access list. Call within `read_once`."""
+        if (view := current_view()) is not None:
+            _ = view.revision
+        return tuple(map(os.path.dirname, self._all.access_lists))
+
     def _read(self, view: FolderView) -> int:
         began = time.monotonic()
         revision = self._revision

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.world import World, shell
-from tests.model.server import Reply
+from tests.e2e.world import World
+from tests.model.server import Call, Reply
 
 ATTACKS = {
     "removes": "os.remove(LIST)",
@@ -25,13 +25,16 @@ def laid_out(world: World, folder: str) -> Path:
     return sub
 
 
-def told(world: World, mode: str, *programs: str) -> list[str]:
-    """Run programs in one session, each as a command that names nothing; return what the model is told."""
-    for at, source in enumerate(programs):
-        (world.work / f"try{at}.py").write_text(f"import os\n{source}\n", encoding="utf-8")
-    world.script(*(shell(f"python3 try{at}.py") for at in range(len(programs))), Reply(text="done"))
-    done = world.run("run", "go", "--mode", mode, "--output-format", "json")
-    assert done.result["denied"] == [], done.err
+def told(world: World, mode: str, *steps: str | Call) -> list[str]:
+    """Run programs in one session, each as a command that names nothing, and other calls; return what the model
+    is told."""
+    calls = []
+    for at, step in enumerate(steps):
+        if isinstance(step, str):
+            (world.work / f"try{at}.py").write_text(f"import os\n{step}\n", encoding="utf-8")
+        calls.append(Call("shell", {"command": f"python3 try{at}.py"}) if isinstance(step, str) else step)
+    world.script(*(Reply(calls=(each,)) for each in calls), Reply(text="done"))
+    world.run("run", "go", "--mode", mode, "--output-format", "json")
     return [record["text"] for record in world.records("tool_result")]
 
 
@@ -43,7 +46,7 @@ READ = "for name in ('sub/k' + 'ey.txt', 'sub.t' + 'xt'):\n    if os.path.exists
 def test_a_list_in_any_folder_hides_files_from_programs(world: World, mode: str, folder: str) -> None:
     laid_out(world, folder)
     (text,) = told(world, mode, READ)
-    assert "planted" not in text and "exit code" in text
+    assert "planted" not in text and "[exit code" in text
 
 
 @pytest.mark.parametrize("mode", ["auto-edit", "yolo"])
@@ -55,3 +58,22 @@ def test_no_program_takes_a_list_away(world: World, mode: str, folder: str) -> N
     assert not [text for text in texts if "planted" in text]
     assert (world.work / folder / ".agentignore").read_text(encoding="utf-8") == "key.txt\n"
     assert (sub / "key.txt").read_text(encoding="utf-8") == "planted"
+
+
+@pytest.mark.parametrize("mode", ["auto-edit", "yolo"])
+def test_no_program_opens_a_file_by_a_list_of_its_own(world: World, mode: str) -> None:
+    sub = laid_out(world, ".")
+    opened = "open('sub/.agent' + 'ignore', 'w').write('!key.txt')"
+    first, *texts = told(world, mode, opened, READ, Call("read_file", {"path": "sub/key.txt"}), READ)
+    assert (sub / ".agentignore").exists()
+    assert "it changed sub/.agentignore: what was closed before stays closed in this session" in first
+    assert not [text for text in texts if "planted" in text]
+    assert "closed to the agent" in texts[1]
+
+
+def test_a_list_that_is_a_link_stays_in_force_when_a_program_removes_it(world: World) -> None:
+    laid_out(world, ".")
+    (world.work / ".agentignore").rename(world.work / "list")
+    (world.work / ".agentignore").symlink_to("list")
+    first, second = told(world, "auto-edit", "os.remove('.agent' + 'ignore')", READ)
+    assert "it changed .agentignore" in first and "planted" not in second
