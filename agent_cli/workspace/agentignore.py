@@ -1,11 +1,12 @@
 """Access control for a workspace: `.agentignore` files, in the root and in any folder below, list files that the
 agent may not read, write or show. Syntax and rules are those of `.gitignore`: a later line overrides an earlier
 one, a deeper file those above it, `!` re-includes, and nothing below a closed folder can be re-included. Unlike
-ignore files for searching, these grant or deny access, so any error in one closes everything below its folder."""
+ignore files for searching, these grant or deny access, so any error in one closes everything below its folder, and
+a command that changes one opens nothing by it."""
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -24,7 +25,7 @@ class _List(msgspec.Struct, frozen=True):
     """A parsed access list."""
 
     path: str
-    stamp: tuple[int, int, int]
+    stamp: tuple[int, ...]
     patterns: tuple[Pattern, ...] | None
     """None for a file that closes everything."""
     problem: str = ""
@@ -39,9 +40,66 @@ class AgentIgnore:
         """`roots` are real paths; nothing outside them is closed."""
         self._roots = sorted({os.fspath(root).rstrip(os.sep) for root in roots}, key=len)
         self._lists: dict[str, _List | None] = {}
+        self._before: dict[str, _List] = {}
+        """Folder → list before the commands that may have changed some."""
+        self._is_held = False
+        """True if what `_before` closes stays closed."""
+        self._latest: dict[str, _List] = {}
+        """The same when last looked at."""
+        self._changed: set[str] = set()
+        """Folders whose lists a command has made, changed or removed."""
+        self._starting = 0
+        self._running: list[Callable[[], bool]] = []
 
     def verdict(self, real: str) -> str | None:
         """Return the `FILE:LINE` that closes a real path, which need not exist; None if it is open."""
+        found = self._verdict(real, self._list)
+        if found is None and self._is_held:
+            return self._verdict(real, self._before.get)
+        return found
+
+    def settle(self, folders: Iterable[str]) -> None:
+        """Take the lists in these folders as the user's, before a command. What changed while a command was
+        running counts only as far as it closes more."""
+        self._running = [goes_on for goes_on in self._running if goes_on()]
+        if self._running or self._starting:
+            return
+        self._changed -= self._differing(folders)
+        kept = {folder: self._before[folder] for folder in self._changed if folder in self._before}
+        self._before = {
+            folder: each for folder, each in self._latest.items() if folder not in self._changed
+        } | kept
+
+    def begin(self) -> None:
+        """Keep closed what the lists close at present, from the start of a command that may change them."""
+        self._starting += 1
+        self._is_held = True
+
+    def started(self, goes_on: Callable[[], bool] | None) -> None:
+        """Record that the command was started, None if the start failed. `goes_on` returns True as long as a
+        process of it may be alive. Ends a `begin`."""
+        self._starting -= 1
+        if goes_on is not None:
+            self._running.append(goes_on)
+
+    def look(self, folders: Iterable[str]) -> tuple[str, ...]:
+        """Return the lists that commands have made, changed or removed since the last call."""
+        if not self._running:
+            return ()
+        running = [goes_on for goes_on in self._running if goes_on()]  # first: one may end meanwhile
+        changed = self._differing(folders)
+        self._changed |= changed
+        self._running = running
+        self._is_held = bool(self._changed or running or self._starting)
+        return tuple(sorted(f"{folder}{os.sep}{NAME}" for folder in changed))
+
+    def _differing(self, folders: Iterable[str]) -> set[str]:
+        """Look at the lists; return the folders in which they differ from the last time."""
+        before, known = self._latest, {*folders, *self._latest}
+        self._latest = {folder: found for folder in known if (found := self._current_list(folder))}
+        return {folder for folder in known if _rules(before, folder) != _rules(self._latest, folder)}
+
+    def _verdict(self, real: str, list_of: Callable[[str], _List | None]) -> str | None:
         root = next((root for root in self._roots if real.startswith(f"{root}{os.sep}")), None)
         if root is None:
             return None
@@ -49,7 +107,7 @@ class AgentIgnore:
         lists: list[tuple[_List, int]] = []
         folder = root
         for depth, name in enumerate(names):
-            if found := self._list(folder):
+            if found := list_of(folder):
                 if found.patterns is None:
                     return f"{found.path}{found.problem}"
                 if len(names) > _MAX_DEPTH:
@@ -79,14 +137,19 @@ class AgentIgnore:
             self._lists.pop(folder, None)
             return None
         except OSError as error:
-            return _List(path, (0, 0, 0), None, f" (cannot be read: {error.strerror or error})")
-        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+            return _List(path, (), None, f" (cannot be read: {error.strerror or error})")
+        stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._lists.get(folder)
         if known is None or known.stamp != stamp:
             if len(self._lists) >= _MAX_CACHED:
                 self._lists.clear()
             known = self._lists[folder] = _loaded(path, status.st_mode, stamp)
         return known
+
+
+def _rules(lists: dict[str, _List], folder: str) -> tuple[tuple[Pattern, ...] | None, str] | None:
+    found = lists.get(folder)
+    return (found.patterns, found.problem) if found else None
 
 
 def _decided(lists: list[tuple[_List, int]], names: list[str], real: str, below: bool) -> str | None:
@@ -100,7 +163,7 @@ def _decided(lists: list[tuple[_List, int]], names: list[str], real: str, below:
     return None
 
 
-def _loaded(path: str, mode: int, stamp: tuple[int, int, int]) -> _List:
+def _loaded(path: str, mode: int, stamp: tuple[int, ...]) -> _List:
     if not stat.S_ISREG(mode):
         return _List(path, stamp, None, " (not a regular file)")
     try:

@@ -113,6 +113,12 @@ class MatchingFiles:
             found += [path for path, which in linked if which in same]
         return tuple(sorted(set(found)))
 
+    @property
+    def access_lists(self) -> tuple[str, ...]:
+        """Paths of the access lists that the last walk met, sorted."""
+        folders = (path for path, folder in self._seen.items() if folder.own_list is not None)
+        return tuple(sorted(os.path.join(path, ACCESS_LIST) for path in folders))
+
     def is_unchanged(self) -> bool:
         """Return True if no folder and no access list has changed since the last walk, which was complete."""
         try:
@@ -183,6 +189,12 @@ class FolderReader:
             if ahead and self._is_slow:
                 await asyncio.to_thread(lambda: view.revision)
             yield
+
+    def with_access_lists(self) -> tuple[str, ...]:
+        """Return the folders that have an access list. Call within `read_once`."""
+        if (view := current_view()) is not None:
+            _ = view.revision
+        return tuple(map(os.path.dirname, self._all.access_lists))
 
     def _read(self, view: FolderView) -> int:
         began = time.monotonic()

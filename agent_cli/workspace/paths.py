@@ -11,6 +11,7 @@ import msgspec
 from agent_cli.protocol.paths import is_inside
 
 if TYPE_CHECKING:
+    from .agentignore import AgentIgnore
     from .matching_files import FolderReader
 
 _TRIES = 50
@@ -49,6 +50,13 @@ class Workspace:
         from .matching_files import FolderReader
 
         return FolderReader(self.roots)
+
+    @cached_property
+    def access_lists(self) -> "AgentIgnore":
+        """The `.agentignore` files of the roots."""
+        from .agentignore import AgentIgnore
+
+        return AgentIgnore(self.roots)
 
     def resolve(self, path: str) -> Resolved:
         """Return the real place of a path written by the model or user; `~` is expanded.

@@ -162,3 +162,42 @@ def test_it_judges_as_git_does(
     done = subprocess.run(["git", "check-ignore", *PATHS], cwd=root, capture_output=True, text=True, timeout=90)
     closed = [path for path in PATHS if ignore.verdict(f"{root}/{path}")]
     assert closed == done.stdout.splitlines()
+
+
+def test_a_list_of_the_same_size_and_time_is_read_again(tmp_path: Path) -> None:
+    listed = tmp_path / ".agentignore"
+    listed.write_text("one", encoding="utf-8")
+    lists, status = AgentIgnore([tmp_path]), listed.stat()
+    assert lists.verdict(f"{tmp_path}/one")
+    listed.write_text("two", encoding="utf-8")
+    os.utime(listed, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert lists.verdict(f"{tmp_path}/two") and not lists.verdict(f"{tmp_path}/one")
+
+
+def test_what_a_command_does_to_lists_opens_nothing_and_what_the_user_does_counts(tmp_path: Path) -> None:
+    listed, sub = tmp_path / ".agentignore", tmp_path / "sub"
+    sub.mkdir()
+    listed.write_text("key", encoding="utf-8")
+    lists, key, folders = AgentIgnore([tmp_path]), f"{tmp_path}/sub/key", [str(tmp_path), str(sub)]
+    alive = [True]
+
+    def command() -> None:
+        lists.settle(folders)
+        lists.begin()
+        lists.started(lambda: alive[0])
+
+    command()
+    (sub / ".agentignore").write_text("!key\nmore", encoding="utf-8")
+    listed.unlink()
+    assert lists.verdict(key) and lists.verdict(f"{sub}/more")
+    assert lists.look(folders) == (str(listed), f"{sub}/.agentignore")
+    assert lists.look(folders) == ()
+    alive[0] = False
+    assert lists.look(folders) == ()
+    command()
+    assert lists.verdict(key), "a command changed it before"
+    lists.look(folders)
+    listed.write_text("other", encoding="utf-8")
+    (sub / ".agentignore").unlink()
+    command()
+    assert not lists.verdict(key) and lists.verdict(f"{tmp_path}/other")

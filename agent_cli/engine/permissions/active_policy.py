@@ -37,7 +37,6 @@ from agent_cli.protocol.operations import GrantScope
 from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
-from agent_cli.workspace.agentignore import AgentIgnore
 from agent_cli.workspace.paths import Workspace, real_path
 
 from .egress import EgressProxy, allow_hosts
@@ -111,7 +110,7 @@ class Permissions:
         self._untrusted = untrusted
         self._instructions = paths.instructions
         self._has_looked = False
-        self._access_lists = AgentIgnore(workspace.roots)
+        self._access_lists = workspace.access_lists
         self._git: GitSettings | None = None
         self._egress: EgressProxy | None = None
         self._judging: Policy | None = None

@@ -36,19 +36,28 @@ class DeniedFiles:
         fixed = self._write.paths() if policy.rules.of("deny", "write") else ()
         if not hidden and not fixed:
             return None
+        lists = self._read.access_lists if hidden else ()
         return Confinement(
-            writable=(), read_only=fixed, hidden=hidden, network="open", readable=policy.roots, is_bounded=False
+            writable=(),
+            read_only=(*fixed, *lists),
+            hidden=hidden,
+            network="open",
+            readable=policy.roots,
+            is_bounded=False,
         )
 
     def _unreadable(self, policy: Policy) -> tuple[str, ...]:
-        lists = (os.path.join(root, ".agentignore") for root in policy.roots)
-        if not policy.rules.of("deny", "read") and not any(map(os.path.lexists, lists)):
-            return ()
+        if not policy.rules.of("deny", "read"):
+            closed = self._read.paths()
+            return closed if self._read.access_lists else ()
         outside = tuple(path for path in closed_outside(policy) if self._is_unreadable(path))
         return (*outside, *self._read.paths(outside))
 
     def _is_unreadable(self, path: str) -> bool:
-        return self._policy is not None and isinstance(watched(path, path, self._policy), Deny)
+        policy = self._policy
+        if policy is None or not (policy.rules.of("deny", "read") or policy.hidden(path, False)):
+            return False
+        return isinstance(watched(path, path, policy), Deny)
 
     def _is_unwritable(self, path: str) -> bool:
         return self._policy is not None and is_write_denied(path, self._policy)

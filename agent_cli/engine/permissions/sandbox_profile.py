@@ -174,10 +174,11 @@ class SandboxProfiles:
         places = [git_places(root) for root in roots]
         guarded = [path for place in places for path in place.guarded]
         closed = self._closed_inside(policy, outside)
+        lists = self._hidden.access_lists
         fixed = self._fixed_inside(policy)
         return Confinement(
             writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
-            read_only=(*guarded, *_autorun_files(roots, policy), *fixed, *_own_package(roots)),
+            read_only=(*guarded, *_autorun_files(roots, policy), *lists, *fixed, *_own_package(roots)),
             pinned=tuple(path for path in fixed if is_write_denied(path, policy)),
             hidden=(*self._own, *outside, *closed),
             tmp=str(self.tmp / "tmp"),

@@ -9,7 +9,6 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.messages import ResultKind
-from agent_cli.workspace.agentignore import AgentIgnore
 
 from ..kit.base import ToolContext, ToolError, ToolOutcome
 from ..kit.output import counted
@@ -79,7 +78,7 @@ class _Shown:
         self._context = context
         self._place = place
         self._wanted = wanted
-        self._hidden = AgentIgnore(context.workspace.roots)
+        self._hidden = context.workspace.access_lists
         self._known: dict[str, bool] = {}
 
     def __call__(self, name: str) -> bool:
@@ -215,7 +214,7 @@ def _newest_open(names: list[str], place: SearchPath, context: ToolContext, limi
         except OSError:
             return 0.0
 
-    hidden = AgentIgnore(context.workspace.roots)
+    hidden = context.workspace.access_lists
     ordered = [name for _, name in sorted((age(name), name) for name in names[:_MAX_STATTED])]
     shown: list[str] = []
     for at, name in enumerate(ordered):

@@ -47,7 +47,7 @@ class ListDir(SearchTool):
             raise ToolError(f"{place.where.shown} is a file; use read_file")
         depth = min(max(1, params.depth), _MAX_DEPTH)
         marked = await ignored_paths(context, place, f"--max-depth={depth}")
-        tree = _Tree(place, frozenset(marked or ()), AgentIgnore(context.workspace.roots))
+        tree = _Tree(place, frozenset(marked or ()), context.workspace.access_lists)
         try:
             await asyncio.to_thread(tree.add, ".", depth, 0)
         except OSError as error:

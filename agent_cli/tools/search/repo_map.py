@@ -12,7 +12,6 @@ import msgspec
 from agent_cli.fs.nofollow import is_there
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.usage import CHARS_PER_TOKEN
-from agent_cli.workspace.agentignore import AgentIgnore
 
 from ..kit.base import ToolContext, ToolError, ToolOutcome
 from ..kit.output import counted
@@ -104,7 +103,7 @@ def _sources(stdout: bytes, place: SearchPath, context: ToolContext) -> _Sources
     fitting = [name for name in names if language_of(name) or extension(name) in PLAIN]
     more = len(fitting) > _MAX_FILES
     fitting.sort(key=lambda name: (name.count("/") if more else 0, name))
-    hidden = AgentIgnore(context.workspace.roots)
+    hidden = context.workspace.access_lists
     some = fitting[:_MAX_FILES]
     open_ones = tuple(name for name in some if hidden.verdict(f"{place.folder}/{name}") is None)
     return _Sources(open_ones, more)

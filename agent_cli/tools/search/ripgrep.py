@@ -20,7 +20,6 @@ from agent_cli.fs.which import program
 from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.sandbox.process.runner import Completed, OverdueError, ProcessError
-from agent_cli.workspace.agentignore import AgentIgnore
 from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import BasicTool, Preview, ToolContext, ToolError, locate
@@ -132,7 +131,7 @@ async def ripgrep(context: ToolContext, place: SearchPath, *arguments: str, only
 async def _search(context: ToolContext, place: SearchPath, arguments: tuple[str, ...], only: str) -> Completed:
     from agent_cli.workspace.git.ignore_guard import BadIgnoreFile, unless_held_up
 
-    closed = AgentIgnore(context.workspace.roots).list_of(str(place.folder)) if place.argument == "." else None
+    closed = context.workspace.access_lists.list_of(str(place.folder)) if place.argument == "." else None
     argv = [
         *_LOUDLY,
         _program(context.workspace.roots),
@@ -190,7 +189,7 @@ async def ignored_paths(context: ToolContext, place: SearchPath, *arguments: str
     except (ProcessError, TimeoutError):
         return None
     names = (os.fsdecode(line.group(1)) for line in _IGNORING.finditer(done.stderr))
-    hidden = AgentIgnore(context.workspace.roots)
+    hidden = context.workspace.access_lists
     return tuple(sorted(name for name in names if hidden.verdict(str(place.folder / name)) is None))
 
 

@@ -42,7 +42,10 @@ async def start_command(
     reports = program.endswith("bash")
     folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
     tampering = context.jobs.tampering(context.workspace)
-    async with context.workspace.folders.read_once():
+    lists, folders = context.workspace.access_lists, context.workspace.folders
+    async with folders.read_once():
+        changed = _changed_lists(context, "a background command (or somebody else)")
+        lists.settle(folders.with_access_lists())
         limits = context.confine(folder)
         masks = None if limits is None or limits.is_bounded else limits
         confinement = None if masks else _beside(limits, folder, context)
@@ -51,12 +54,15 @@ async def start_command(
         if context.traced is not None:
             given = msgspec.structs.replace(given, env=context.traced(given.env, context.call_id))
         told = await tampering.leave() if confinement is None else tampering.look()
+        told += changed
         if watch := context.jobs.watch:
             told += watch.look()
             watch.begin(brings=confinement is None or confinement.network != "none" or bool(proxy))
         if confinement is not None:
             tampering.begin(may_write=bool(confinement.writable))
     running = None
+    if limits is not None:
+        lists.begin()
     try:
         running = await context.processes.start(
             [program, "-c", "--", command],
@@ -68,10 +74,25 @@ async def start_command(
         )
     finally:
         (tampering.left if confinement is None else tampering.started)(running)
+        if limits is not None:
+            lists.started(partial(_goes_on, running) if running is not None else None)
         if watch and running is not None:
             watch.started(running)
     proxied = context.egress.connected if context.egress and proxy else None
     return StartedCommand(running, given if reports else None, confinement, told, proxied)
+
+
+def _goes_on(running: Running) -> bool:
+    return not running.gone.done() or running.holding_pipe
+
+
+def _changed_lists(context: ToolContext, who: str) -> list[str]:
+    """Return, in words, the access lists that commands have changed. Call within `read_once`."""
+    workspace = context.workspace
+    if not (changed := workspace.access_lists.look(workspace.folders.with_access_lists())):
+        return []
+    names = ", ".join(map(workspace.relative, changed))
+    return [f"{who} changed {names}: what was closed before stays closed in this session"]
 
 
 def _beside(confinement: Confinement | None, report: Path | None, context: ToolContext) -> Confinement | None:
@@ -118,6 +139,7 @@ async def notes_on_changes(start: StartedCommand, context: ToolContext, untruste
         else:
             is_guarded = context.processes.enforced_level.hides_inside
             found = tampering.outside(start.running, is_guarded=is_guarded)
+        found += _changed_lists(context, "it")
         return [*start.told, *found, *(watch.look(untrusted) if (watch := context.jobs.watch) else ())]
 
 

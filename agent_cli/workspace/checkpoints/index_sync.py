@@ -118,7 +118,8 @@ class WorkTree:
         try:
             return await self._save()
         except BaseException:
-            self._names = None  # git may have changed the index
+            # git may have changed the index, after which it does not list these files again
+            self._names, self._tree, self._modes, self._linked = None, "", {}, {}
             raise
 
     async def _save(self) -> Saved:

@@ -276,6 +276,45 @@ async def test_a_first_checkpoint_may_take_long_as_long_as_it_gets_on(large: Pat
     assert await checkpoints.take()
 
 
+@pytest.mark.parametrize("stops", ["write-tree", "update-index"])
+async def test_a_checkpoint_that_is_stopped_half_way_is_no_checkpoint_of_the_next_turn(
+    tmp_path: Path, stops: str
+) -> None:
+    """git has taken the changed files, and was stopped before it told which tree they are."""
+    root, is_stopped = tmp_path / "w", [False]
+    root.mkdir()
+    for name in ("a", "b"):
+        (root / name).write_text("first", encoding="utf-8")
+    (root / "c").write_text("first", encoding="utf-8")
+
+    async def run(argv: Sequence[str], **how: Any) -> Completed:
+        if stops == "write-tree" and stops in argv and is_stopped[0]:
+            raise asyncio.CancelledError
+        done = await ProcessRunner().run(argv, **how)
+        if stops in argv and is_stopped[0]:
+            raise asyncio.CancelledError
+        return done
+
+    checkpoints = Checkpoints(root, tmp_path / "store", "s1", run, timeout_s=60.0)
+    await checkpoints.take()
+    (root / "a").write_text("second", encoding="utf-8")
+    (root / "b").unlink()
+    (root / "c").chmod(0o600)
+    (root / "c").write_text("second", encoding="utf-8")
+    is_stopped[0] = True
+    with pytest.raises(asyncio.CancelledError):
+        await checkpoints.take()
+    is_stopped[0] = False
+    before = await checkpoints.take()
+    for name in ("a", "c"):
+        (root / name).write_text("third", encoding="utf-8")
+        (root / name).chmod(0o644)
+    (root / "b").write_text("third", encoding="utf-8")
+    await checkpoints.restore(await checkpoints.take(), before)
+    assert (root / "a").read_text(encoding="utf-8") == "second" and not (root / "b").exists()
+    assert (root / "c").read_text(encoding="utf-8") == "second" and (root / "c").stat().st_mode & 0o777 == 0o600
+
+
 _names = st.sampled_from(["a.txt", "sub/b.txt", "run.sh", "secret", "x", "sub/y", "new/z"])
 _edits = st.lists(
     st.one_of(
