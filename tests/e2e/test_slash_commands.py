@@ -55,6 +55,8 @@ def test_an_answer_is_copied_through_the_terminal(world: World) -> None:
     with Person(world) as person:
         person.say("/copy")
         person.wait("no answer to copy yet")
+        person.say("/export")
+        person.wait("nothing to export yet: this session has no prompt")
         person.ask("how?")
         person.say("/copy code")
         person.wait("block 1 of 1, 2 lines")

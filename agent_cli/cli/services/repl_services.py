@@ -74,6 +74,10 @@ class SessionHost:
     async def export(self, argument: str) -> str:
         now = self._opened.agent.snapshot()
         name = argument.strip() or f"{now.session_id}.md"
+        if not now.session_path:
+            return "Not exported: this session is not saved."
+        if not Path(now.session_path).exists():  # the file is created with the first prompt
+            return "There is nothing to export yet: this session has no prompt."
         try:
             return await asyncio.to_thread(self._written, Path(now.session_path), self._setup.root / name)
         except StoreError as error:
