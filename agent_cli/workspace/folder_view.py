@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -40,14 +39,17 @@ class FolderView:
         self._status: dict[str, FolderStatus] = {}
         self._listings: dict[str, Listing] = {}
         self._answers: dict[Hashable, Any] = {}
+        self._revision: int | None = None
         self.find_revision: Callable[[], int] = lambda: 0
         self.is_over = False
         """True after the block of `read_once`: tasks that were started in it still have this view."""
 
-    @cached_property
+    @property
     def revision(self) -> int:
         """Number that changes with every change to a folder or access list of the workspace; 0 if unknown."""
-        return self.find_revision()
+        if self._revision is None:  # no `cached_property`: in Python 3.11 all of them would wait for a slow one
+            self._revision = self.find_revision()
+        return self._revision
 
     def status(self, path: str) -> FolderStatus:
         """Return the status of a folder.
