@@ -7,6 +7,7 @@ a command that changes one opens nothing by it."""
 import os
 import stat
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 import msgspec
 
@@ -32,6 +33,12 @@ class _List(msgspec.Struct, frozen=True):
     """What is wrong with the file, such as ` (line 3 is not a pattern)`."""
 
 
+class _Command(Protocol):
+    @property
+    def is_alive(self) -> bool:
+        """True as long as a process of the command may be alive."""
+
+
 class AgentIgnore:
     """The access lists of a workspace. Files are read when a path below them is checked, and again when they
     change. No tree is walked."""
@@ -49,7 +56,7 @@ class AgentIgnore:
         self._changed: set[str] = set()
         """Folders whose lists a command has made, changed or removed."""
         self._starting = 0
-        self._running: list[Callable[[], bool]] = []
+        self._running: list[_Command] = []
 
     def verdict(self, real: str) -> str | None:
         """Return the `FILE:LINE` that closes a real path, which need not exist; None if it is open."""
@@ -58,13 +65,13 @@ class AgentIgnore:
             return self._verdict(real, self._before.get)
         return found
 
-    def settle(self, folders: Iterable[str]) -> None:
-        """Take the lists in these folders as the user's, before a command. What changed while a command was
-        running counts only as far as it closes more."""
-        self._running = [goes_on for goes_on in self._running if goes_on()]
+    def settle(self, folders: Callable[[], Iterable[str]]) -> None:
+        """Take the lists that are there before a command as the user's. What changed while a command was running
+        counts only as far as it closes more. `folders` finds those with a list."""
+        self._running = [command for command in self._running if command.is_alive]
         if self._running or self._starting:
             return
-        self._changed -= self._differing(folders)
+        self._changed -= self._differing(folders())
         kept = {folder: self._before[folder] for folder in self._changed if folder in self._before}
         self._before = {
             folder: each for folder, each in self._latest.items() if folder not in self._changed
@@ -75,19 +82,19 @@ class AgentIgnore:
         self._starting += 1
         self._is_held = True
 
-    def started(self, goes_on: Callable[[], bool] | None) -> None:
-        """Record that the command was started, None if the start failed. `goes_on` returns True as long as a
-        process of it may be alive. Ends a `begin`."""
+    def started(self, command: "_Command | None") -> None:
+        """Record the started command, None if the start failed. Ends a `begin`."""
         self._starting -= 1
-        if goes_on is not None:
-            self._running.append(goes_on)
+        if command is not None:
+            self._running.append(command)
 
-    def look(self, folders: Iterable[str]) -> tuple[str, ...]:
-        """Return the lists that commands have made, changed or removed since the last call."""
+    def look(self, folders: Callable[[], Iterable[str]]) -> tuple[str, ...]:
+        """Return the lists that commands have made, changed or removed since the last call. `folders` finds those
+        with a list; it is called only if a command has run."""
         if not self._running:
             return ()
-        running = [goes_on for goes_on in self._running if goes_on()]  # first: one may end meanwhile
-        changed = self._differing(folders)
+        running = [command for command in self._running if command.is_alive]  # first: one may end meanwhile
+        changed = self._differing(folders())
         self._changed |= changed
         self._running = running
         self._is_held = bool(self._changed or running or self._starting)

@@ -41,7 +41,7 @@ class _Folder(msgspec.Struct, frozen=True):
 
 
 _UNREADABLE = _Folder((-1, -1), 0, None, (), (), ())
-"""A folder that cannot be listed, perhaps only for a moment: it counts as changed the next time."""
+"""A folder that could not be listed at this moment: it counts as changed the next time."""
 
 
 class MatchingFiles:
@@ -76,6 +76,8 @@ class MatchingFiles:
         """The revision of the workspace that `_last` is of; 0 if unknown."""
         self.is_complete = True
         """False if there were more folders than may be walked."""
+        self.access_lists: tuple[str, ...] = ()
+        """Paths of the access lists that the last walk met."""
 
     def paths(self, elsewhere: Iterable[str] = ()) -> tuple[str, ...]:
         """Return everything that currently matches, sorted."""
@@ -94,30 +96,28 @@ class MatchingFiles:
         found: list[str] = []
         linked: list[tuple[str, Same]] = []
         walked: dict[str, _Folder] = {}
+        with_list: list[str] = []
         waiting = [(root, 0) for root in self._roots]
         while waiting and len(walked) < self._most_folders:
             path, lists = waiting.pop()
             if (folder := self._folder(path, lists, view)) is None:
                 continue
             walked[path] = folder
+            if folder.own_list is not None:
+                with_list.append(path)
             if folder.matching or folder.linked:
                 found += folder.matching
                 linked += folder.linked
             if folder.folders and (path in self._roots or os.path.basename(path) not in _SHALLOW):
                 waiting += [(each, folder.lists) for each in folder.folders]
         self._seen = walked
+        self.access_lists = tuple(os.path.join(path, ACCESS_LIST) for path in with_list)
         self.is_complete = not waiting
         self._has_linked = bool(linked)
         if linked:
             same = {which for path in (*found, *elsewhere) for which in _files_of(path)}
             found += [path for path, which in linked if which in same]
         return tuple(sorted(set(found)))
-
-    @property
-    def access_lists(self) -> tuple[str, ...]:
-        """Paths of the access lists that the last walk met, sorted."""
-        folders = (path for path, folder in self._seen.items() if folder.own_list is not None)
-        return tuple(sorted(os.path.join(path, ACCESS_LIST) for path in folders))
 
     def is_unchanged(self) -> bool:
         """Return True if no folder and no access list has changed since the last walk, which was complete."""
@@ -154,6 +154,8 @@ class MatchingFiles:
             return _Folder(status.times, hash((lists, None)), None, (), (path,), ())
         try:
             listing = view.listing(path)
+        except PermissionError:  # until its status changes
+            return _Folder(status.times, hash((lists, None)), None, (), (), ())
         except OSError:
             return _UNREADABLE
         has_list = any(name.lower() == ACCESS_LIST for name in (*listing.others, *listing.links))

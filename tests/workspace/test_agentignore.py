@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -178,13 +179,15 @@ def test_what_a_command_does_to_lists_opens_nothing_and_what_the_user_does_count
     listed, sub = tmp_path / ".agentignore", tmp_path / "sub"
     sub.mkdir()
     listed.write_text("key", encoding="utf-8")
-    lists, key, folders = AgentIgnore([tmp_path]), f"{tmp_path}/sub/key", [str(tmp_path), str(sub)]
-    alive = [True]
+    lists, key, running = AgentIgnore([tmp_path]), f"{tmp_path}/sub/key", SimpleNamespace(is_alive=True)
+
+    def folders() -> list[str]:
+        return [str(tmp_path), str(sub)]
 
     def command() -> None:
         lists.settle(folders)
         lists.begin()
-        lists.started(lambda: alive[0])
+        lists.started(running)
 
     command()
     (sub / ".agentignore").write_text("!key\nmore", encoding="utf-8")
@@ -192,7 +195,7 @@ def test_what_a_command_does_to_lists_opens_nothing_and_what_the_user_does_count
     assert lists.verdict(key) and lists.verdict(f"{sub}/more")
     assert lists.look(folders) == (str(listed), f"{sub}/.agentignore")
     assert lists.look(folders) == ()
-    alive[0] = False
+    running.is_alive = False
     assert lists.look(folders) == ()
     command()
     assert lists.verdict(key), "a command changed it before"

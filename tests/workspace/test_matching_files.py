@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.workspace.agentignore import AgentIgnore
-from agent_cli.workspace.folder_view import read_once
+from agent_cli.workspace.folder_view import current_view, read_once
 from agent_cli.workspace.matching_files import FolderReader, MatchingFiles
 from tests.fs.ordinary import ordinary_user
 
@@ -245,3 +245,22 @@ async def test_another_name_of_a_file_elsewhere_is_found_although_the_workspace_
     os.rename(first, second)
     async with reader.read_once():
         assert "a/linked" in names(files.paths([str(second)]), root)
+
+
+async def test_a_folder_that_cannot_be_listed_is_no_change_until_it_can() -> None:
+    await asyncio.to_thread(int)  # to load what an ordinary user may not reach
+    with ordinary_user() as root:
+        (root / "a").mkdir()
+        (root / "a" / ".env").touch()
+        (root / "a").chmod(0)
+        reader, files, revisions = FolderReader([root]), MatchingFiles([root], closed_env), []
+        for _ in range(2):
+            async with reader.read_once():
+                assert files.paths() == ()
+                view = current_view()
+                assert view is not None
+                revisions.append(view.revision)
+        assert revisions[0] == revisions[1] != 0
+        (root / "a").chmod(0o755)
+        async with reader.read_once():
+            assert names(files.paths(), root) == ["a/.env"]

@@ -46,7 +46,7 @@ class Pipe:
         """Begin to read."""
         self._loop.add_reader(self.fd, self._read)
 
-    def peek(self) -> bytes:
+    def drain(self) -> bytes:
         """Read what is there instead of opening it."""
         try:
             return os.read(self.fd, _CHUNK)

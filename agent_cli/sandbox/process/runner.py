@@ -308,7 +308,7 @@ class ProcessRunner:
                 running = await self._begin(request, fds, tuple(pipe for pipe, _ in pipes), input_fd, tag)
             except NotStarted as failure:
                 if failure.step == "sandbox":
-                    failure.said = pipes[-1][0].peek().decode("utf-8", "replace").strip()
+                    failure.said = pipes[-1][0].drain().decode("utf-8", "replace").strip()
                 raise
             for pipe, _ in pipes:
                 pipe.open()

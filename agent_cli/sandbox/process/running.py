@@ -85,14 +85,19 @@ class Running:
         return self.ended.done() and not all(pipe.ended.done() for pipe in self.pipes)
 
     @property
+    def is_alive(self) -> bool:
+        """True if a process of the command is known to be alive."""
+        return not self.gone.done() or self.holding_pipe
+
+    @property
     def background(self) -> bool:
         """True if the command has ended but a child left behind is still running."""
-        return self.ended.done() and (not self.gone.done() or self.holding_pipe)
+        return self.ended.done() and self.is_alive
 
     @property
     def matters(self) -> bool:
         """True if any process of the command is or may be alive."""
-        return self.lost or not self.gone.done() or self.holding_pipe
+        return self.lost or self.is_alive
 
     async def begin(self, request: bytes, fds: tuple[int, ...], stdin: int | None, timeout_s: float) -> None:
         """Make the supervisor start the command; `pid` is set afterwards. `stdin`, the writing end of its input,

@@ -45,7 +45,7 @@ async def start_command(
     lists, folders = context.workspace.access_lists, context.workspace.folders
     async with folders.read_once():
         changed = _changed_lists(context, "a background command (or somebody else)")
-        lists.settle(folders.with_access_lists())
+        lists.settle(folders.with_access_lists)
         limits = context.confine(folder)
         masks = None if limits is None or limits.is_bounded else limits
         confinement = None if masks else _beside(limits, folder, context)
@@ -75,21 +75,17 @@ async def start_command(
     finally:
         (tampering.left if confinement is None else tampering.started)(running)
         if limits is not None:
-            lists.started(partial(_goes_on, running) if running is not None else None)
+            lists.started(running)
         if watch and running is not None:
             watch.started(running)
     proxied = context.egress.connected if context.egress and proxy else None
     return StartedCommand(running, given if reports else None, confinement, told, proxied)
 
 
-def _goes_on(running: Running) -> bool:
-    return not running.gone.done() or running.holding_pipe
-
-
 def _changed_lists(context: ToolContext, who: str) -> list[str]:
     """Return, in words, the access lists that commands have changed. Call within `read_once`."""
     workspace = context.workspace
-    if not (changed := workspace.access_lists.look(workspace.folders.with_access_lists())):
+    if not (changed := workspace.access_lists.look(workspace.folders.with_access_lists)):
         return []
     names = ", ".join(map(workspace.relative, changed))
     return [f"{who} changed {names}: what was closed before stays closed in this session"]

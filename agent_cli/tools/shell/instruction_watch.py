@@ -54,7 +54,7 @@ class InstructionWatch:
     def look(self, source: str = "") -> list[str]:
         """Report changes since the last check, in words; `source` is the source of newly added untrusted text. If
         no command has run since, the user made the changes."""
-        alive = [each for each in self._alive if not each.gone.done() or each.holding_pipe]
+        alive = [each for each in self._alive if each.is_alive]
         was_any, self._alive = bool(self._alive), alive
         source = self._untrusted() or source
         if not was_any or not source or self._before is None:

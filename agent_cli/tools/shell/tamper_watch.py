@@ -106,7 +106,7 @@ class TamperWatch:
             ProcessError: a confined command cannot be paused.
         """
         try:
-            paused = [await running.pause() for running in self._alive if _goes_on(running)]
+            paused = [await running.pause() for running in self._alive if running.is_alive]
             if not all(paused):
                 raise ProcessError("a background command in the sandbox cannot be paused for that: stop it first")
         except BaseException:
@@ -128,7 +128,7 @@ class TamperWatch:
         unless what it may run later is protected (`is_guarded`) by more than the check afterwards."""
         if is_guarded and running in self._outside:
             self._come_back(running)
-        is_waiting = not self.is_free and any(map(_goes_on, self._alive))
+        is_waiting = not self.is_free and any(running.is_alive for running in self._alive)
         return ["background commands in the sandbox are paused until it ends"] if is_waiting else []
 
     def _come_back(self, running: Running | None = None) -> None:
@@ -152,7 +152,7 @@ class TamperWatch:
     def _compared(self) -> Found:
         if not self._alive:
             return Found()
-        alive = [running for running in self._alive if _goes_on(running)]  # first: one may end meanwhile
+        alive = [running for running in self._alive if running.is_alive]  # first: one may end meanwhile
         restored: list[str] = []
         left: list[str] = []
         for key, guarded in self._before.items():
@@ -232,10 +232,6 @@ def _below(root: str, paths: Iterable[str]) -> tuple[str, ...]:
     """Return paths relative to their root, without duplicates."""
     top = root.rstrip("/") + "/"
     return tuple(dict.fromkeys(path[len(top) :] for path in paths if path.startswith(top)))
-
-
-def _goes_on(running: Running) -> bool:
-    return not running.gone.done() or running.holding_pipe
 
 
 _JOB = "a background command (or somebody else)"
