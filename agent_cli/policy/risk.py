@@ -20,7 +20,7 @@ from agent_cli.protocol.actions import (
 )
 
 from .rules.secret_paths import is_secret
-from .shell.inline_code import INTERPRETERS
+from .shell.destructive import INTERPRETERS
 from .shell.parser import SimpleCommand, Unsure, parse
 from .shell.readonly_commands import reading
 from .shell.wrappers import SHELLS, program, unwrap

@@ -177,7 +177,7 @@ class Permissions:
         lines = [(action.command, action.cwd) for action in actions if isinstance(action, RunCommand)]
         if not lines:
             return ()
-        from agent_cli.policy.shell.written_files import written_outside
+        from agent_cli.policy.shell.line import written_outside
 
         policy = self.policy()
         return tuple(path for line, cwd in lines for path in written_outside(line, cwd, policy))

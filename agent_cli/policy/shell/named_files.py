@@ -21,7 +21,7 @@ from ..rules.path_verdict import (
 )
 from ..rules.rule import BUILT_IN_PLACE, Rule, matches_path
 from . import destructive
-from .inline_code import INTERPRETERS
+from .destructive import INTERPRETERS
 from .parser import SimpleCommand, Word
 from .readonly_commands import Reading
 from .wrappers import program
