@@ -34,7 +34,6 @@ STANDS_ALONE = {
     "cli/commands/review.py": "a command of its own, loaded when it is asked for",
     "cli/commands/serve/key_setup.py": "a command of its own, loaded when it is asked for",
     "cli/stdio.py": "runs before anything else is loaded",
-    "engine/subagents/built_in.py": "values, and nothing else",
     "engine/tool_calls/inserted_commands.py": "loaded for a text that runs commands only",
     "fleet/batch/pace.py": "pure, and tested with a clock of its own",
     "hooks/http.py": "loaded for the first hook that posts to a server",

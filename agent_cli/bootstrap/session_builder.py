@@ -17,7 +17,7 @@ from agent_cli.config.call_rule_schema import ToolRule
 from agent_cli.config.dirs import defines_hooks, plugins_dir
 from agent_cli.config.schema import Config, Limits
 from agent_cli.engine.agent import Agent
-from agent_cli.engine.context.system_prompt import PromptBuilder, PromptSources
+from agent_cli.engine.context.prompt_parts import PromptBuilder, PromptSources
 from agent_cli.engine.dispatch import Dispatcher
 from agent_cli.engine.model_calls.limits import Bounds, PromptCalls, Settings
 from agent_cli.engine.model_calls.model_selection import Models
@@ -499,7 +499,7 @@ def _check_examples(setup: Setup, permissions: Permissions) -> None:
 def _approvals(of: ChildOf | None, *, interactive: bool) -> ApprovalRequests:
     if of is None:
         return ApprovalRequests(interactive=interactive)
-    from agent_cli.engine.subagents.approvals import ChildApprovals
+    from agent_cli.engine.subagents.child import ChildApprovals
 
     return ChildApprovals(of.parent.approvals, of.child, of.tell)
 
@@ -509,7 +509,7 @@ def _undo(
 ) -> TurnUndo:
     if of is None:
         return TurnUndo(session, checkpoints, bus.emit, memory)
-    from agent_cli.engine.subagents.child_undo import ChildUndo
+    from agent_cli.engine.subagents.child import ChildUndo
 
     return ChildUndo(session, checkpoints, bus.emit, of.parent, of.child, memory)
 

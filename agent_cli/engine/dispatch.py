@@ -17,14 +17,14 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.records import Granted, JobStateChanged, SettingsSet, TurnEnded
 from agent_cli.protocol.stop_reason import StopReason
-from agent_cli.session.turn_scope import TurnScope
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.store.session_file import StoreError
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.tools.shell.background_jobs import Jobs
 
 from .context.compaction import ContextFull
-from .model_calls.attempt import close_cut_off
 from .model_calls.budget import OverBudget
+from .model_calls.caller import close_cut_off
 from .outcomes import Outcomes, stop_reason_of
 from .services import SessionServices
 from .turn import Steers, Stop, Turn

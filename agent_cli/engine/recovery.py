@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import Quarantined
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.placeholders import describe_message
-from agent_cli.session.turn_scope import TurnScope
 
 if TYPE_CHECKING:
     from .services import SessionServices

@@ -9,11 +9,10 @@ import msgspec
 from agent_cli.model.transport.retry import RetryPolicy
 from agent_cli.model.types.base import ModelRequest
 from agent_cli.protocol.messages import Message
-from agent_cli.session.event_bus import EventBus
+from agent_cli.session.event_bus import EventBus, TurnScope
 from agent_cli.session.history import RepairedHistory
 from agent_cli.session.input_queue import Inbox
 from agent_cli.session.session import Session
-from agent_cli.session.turn_scope import TurnScope
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.registry import Registry
 

@@ -18,7 +18,7 @@ from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.records import InputDequeued, Marked
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.protocol.usage import CallKind
-from agent_cli.session.turn_scope import TurnScope
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.store.session_file import StoreError
 
 from .context.compaction import ContextFull
@@ -27,9 +27,9 @@ from .context.reminders import CLOSING, CONTINUE, LOST_CALLS
 from .model_calls.budget import OverBudget
 from .model_calls.limits import Limits
 from .recovery import Recovery
+from .tool_calls.approval_requests import UserQuestions
 from .tool_calls.loop_detector import LoopDetector
 from .tool_calls.runner import ToolRunner
-from .tool_calls.user_questions import UserQuestions
 
 if TYPE_CHECKING:
     from .context.mentions import Attachments

@@ -1,14 +1,14 @@
 """Outgoing half of the queue pair: events are masked, numbered, timestamped and delivered to one consumer in
-order."""
+order. The work of one submission emits them through its `TurnScope`."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from agent_cli.protocol.events import TERMINAL, AnyEvent, SessionClosed, TurnFailed
+from agent_cli.protocol.events import TERMINAL, AnyEvent, Notice, SessionClosed, TurnFailed
 from agent_cli.protocol.hints import Hint
 
 if TYPE_CHECKING:
@@ -92,3 +92,22 @@ class EventBus:
             yield event
             if isinstance(event, SessionClosed):
                 return
+
+
+class TurnScope:
+    """Emits events under their submission. Both ids are empty for work between turns."""
+
+    __slots__ = ("_emit", "submission_id", "turn_id")
+
+    def __init__(self, emit: Callable[[AnyEvent], None], submission_id: str = "", turn_id: str = "") -> None:
+        self._emit = emit
+        self.submission_id = submission_id
+        self.turn_id = turn_id
+
+    def emit(self, event: AnyEvent) -> None:
+        """Emit an event with the submission's id."""
+        self._emit(msgspec.structs.replace(event, submission_id=self.submission_id))
+
+    def notice(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        """Show the user a one-line notice."""
+        self.emit(Notice(level=level, text=text))

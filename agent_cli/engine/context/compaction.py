@@ -18,7 +18,7 @@ from agent_cli.protocol.events import Compacted
 from agent_cli.protocol.messages import Message, ToolResult, UserMessage, new_id
 from agent_cli.protocol.records import CompactionReverted, CompactionSaved, Shortened
 from agent_cli.session import history
-from agent_cli.session.turn_scope import TurnScope
+from agent_cli.session.event_bus import TurnScope
 
 from ..model_calls.budget import OverBudget
 from .prompt_parts import PromptAdditions

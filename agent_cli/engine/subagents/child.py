@@ -1,10 +1,11 @@
 """One sub-agent: a separate session with the same engine. It is in exactly one state at a time, and its end is
-saved before it is reported."""
+saved before it is reported. Its questions and its checkpoints go to the session that started it, too."""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,21 +13,29 @@ import msgspec
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED, AgentState, AgentType
 from agent_cli.protocol.client import AgentLine
+from agent_cli.protocol.events import AnyEvent, ApprovalItem, ApprovalRequested, QuestionAsked
 from agent_cli.protocol.messages import new_id
-from agent_cli.protocol.operations import AttachedText, Shutdown, Steer, UserInput
+from agent_cli.protocol.operations import AttachedText, Decision, Shutdown, Steer, UserInput
 from agent_cli.protocol.records import AgentStateChanged
 from agent_cli.protocol.stop_reason import StopReason
+from agent_cli.session.event_bus import TurnScope
+from agent_cli.session.session import Session
 from agent_cli.store.child_sessions import ChildSession
 from agent_cli.store.session_file import StoreError
+from agent_cli.workspace.checkpoints.types import Snapshots
+from agent_cli.workspace.memory import Memory
 
 from ..agent import Agent
 from ..dispatch import Dispatcher
 from ..services import SessionServices
+from ..tool_calls.approval_requests import ApprovalRequests
+from ..undo.turn_undo import TurnUndo
 
 if TYPE_CHECKING:
     from agent_cli.workspace.worktrees.worktree import Worktree
 
     from .subagents import Subagents
+
 
 _STOP_S = 1.5
 """Seconds that a stopped engine gets to end by itself."""
@@ -321,3 +330,69 @@ class Child:
                 parent_id=owner.plan.id if owner is not None else "",
             ),
         )
+
+
+class ChildApprovals(ApprovalRequests):
+    """Forwards requests to the parent's queue."""
+
+    def __init__(self, above: ApprovalRequests, child: Child, tell: Callable[[Child, AnyEvent], None]) -> None:
+        super().__init__(interactive=above.interactive)
+        self._above = above
+        self._child = child
+        self._tell = tell
+
+    async def ask(self, items: tuple[ApprovalItem, ...], scope: TurnScope) -> dict[str, Decision]:
+        self._child.waits(True)
+        try:
+            return await self._above.ask(items, self._named())
+        finally:
+            self._child.waits(False)
+
+    async def question(self, text: str, options: tuple[str, ...], scope: TurnScope, *, server: str = "") -> str:
+        self._child.waits(True)
+        try:
+            return await self._above.question(text, options, self._named(), server=server)
+        finally:
+            self._child.waits(False)
+
+    def _named(self) -> TurnScope:
+        """Return a scope that adds the sub-agent's name and task to its questions."""
+
+        def tell(event: AnyEvent) -> None:
+            if isinstance(event, ApprovalRequested | QuestionAsked) and not event.agent_name:
+                name, task = self._child.plan.name, self._child.task
+                event = msgspec.structs.replace(event, agent_name=name, agent_task=task)
+            self._tell(self._child, event)
+
+        return TurnScope(tell)
+
+
+class ChildUndo(TurnUndo):
+    """The checkpoints of one sub-agent's session."""
+
+    def __init__(
+        self,
+        session: Session,
+        snapshots: Callable[[], Snapshots],
+        emit: Callable[[AnyEvent], None],
+        parent: SessionServices,
+        child: Child,
+        memory: Memory,
+    ) -> None:
+        super().__init__(session, snapshots, emit, memory)
+        self._parent = parent
+        self._child = child
+
+    @contextmanager
+    def effect(self, goes_on: Callable[[], bool]) -> Iterator[None]:
+        """Return a context for an effect, which is the parent's too."""
+        with self._parent.undo.effect(goes_on), super().effect(goes_on):
+            yield
+
+    async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
+        """Ensure that its turn and its parent's turn can be undone. Between turns there is no parent turn."""
+        agents = self._parent.agents
+        is_apart = self._child.workplace is not None  # its changes there are merged, and undone with the merge
+        if agents is not None and agents.scope.turn_id and not is_apart:
+            await self._parent.undo.before_effect(agents.scope, paths)
+        await super().before_effect(scope, paths)

@@ -6,7 +6,7 @@ from pathlib import Path
 from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.messages import UserMessage, new_id
 from agent_cli.protocol.records import TurnEnded
-from agent_cli.session.turn_scope import TurnScope
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.workspace.worktrees.merge import MergeResult, changed_files, merge, patch
 from agent_cli.workspace.worktrees.remove import remove

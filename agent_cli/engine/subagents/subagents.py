@@ -13,15 +13,41 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import AgentLine
 from agent_cli.protocol.operations import ControlAgent
-from agent_cli.session.turn_scope import TurnScope
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.store.child_sessions import child_sessions
 from agent_cli.tools.kit.base import ToolError
 
 from ..context.mentions import Attachments
 from ..services import SessionServices
-from .built_in import BUILT_IN, GENERAL
 from .child import BuildChild, Child, ChildPlan, ChildResult
 from .results import read_at, report
+
+_READERS = ("read_file", "grep", "glob", "list_dir", "repo_map", "shell", "web_fetch", "web_search")
+
+GENERAL = AgentType(
+    name="general",
+    description="A part of the task that can be done on its own, with all tools.",
+    instructions="Do what the task says, and nothing else. Your last message is what the agent that started you"
+    " reads: say what you did, what you found, and what is open.",
+)
+EXPLORE = AgentType(
+    name="explore",
+    description="Research something in the workspace without filling your own context. It changes nothing.",
+    instructions="You look for something in the workspace and change nothing. Search widely, read only what"
+    " matters, and end with a short answer that names files and lines.",
+    tools=_READERS,
+    mode="plan",
+)
+REVIEW = AgentType(
+    name="review",
+    description="Look at changes or files with fresh eyes. It changes nothing.",
+    instructions="You review and change nothing. Look at what the task names, check each doubt against the code,"
+    " and end with the findings that hold, the most serious first, each with file and line and how to see it.",
+    tools=_READERS,
+    mode="plan",
+)
+BUILT_IN = (GENERAL, EXPLORE, REVIEW)
+
 
 _STOP_S = 3.0
 

@@ -16,13 +16,20 @@ from agent_cli.protocol.events import ApprovalItem
 from agent_cli.protocol.messages import ToolResult, new_id
 from agent_cli.protocol.operations import Decision
 from agent_cli.protocol.records import Granted
-from agent_cli.session.turn_scope import TurnScope
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.store.session_file import StoreError
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 
-from .authorized_call import authorize_call
 from .call_rules import TurnRules
-from .pending_call import PendingCall, approval_item, cannot_work, describe, failure, refused_unattended
+from .pending_call import (
+    PendingCall,
+    approval_item,
+    authorize_call,
+    cannot_work,
+    describe,
+    failure,
+    refused_unattended,
+)
 
 if TYPE_CHECKING:
     from ..services import SessionServices

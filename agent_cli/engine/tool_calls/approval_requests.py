@@ -1,7 +1,10 @@
 """Approval requests and questions to the user. Each is awaited; losing one counts as a refusal."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Literal, TypeVar
+
+import msgspec
 
 from agent_cli.protocol.events import (
     ApprovalItem,
@@ -10,9 +13,12 @@ from agent_cli.protocol.events import (
     QuestionAsked,
     QuestionResolved,
 )
-from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.messages import Message, new_id
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
-from agent_cli.session.turn_scope import TurnScope
+from agent_cli.session.event_bus import TurnScope
+from agent_cli.session.placeholders import describe_message
+
+from ..context.token_meter import message_tokens
 
 _T = TypeVar("_T")
 
@@ -82,3 +88,51 @@ def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> bool:
         return False
     future.set_result(value)
     return True
+
+
+GO_ON = "Go on"
+STOP = "Stop"
+_YES = frozenset({"", "go on", "y", "yes", "ok", "continue"})
+_NO = frozenset({"stop", "n", "no", "quit", "/quit", "/stop"})
+
+
+class UserAnswer(msgspec.Struct, frozen=True):
+    """The user's answer."""
+
+    go_on: bool
+    guidance: str = ""
+    """Words beyond yes and no, for the model."""
+
+
+class UserQuestions:
+    """Asks questions on behalf of one turn."""
+
+    def __init__(self, approvals: ApprovalRequests, scope: TurnScope) -> None:
+        self._approvals = approvals
+        self._scope = scope
+
+    @property
+    def is_interactive(self) -> bool:
+        """True if a user can be asked."""
+        return self._approvals.interactive
+
+    async def choose_message_to_drop(self, full: str, largest: Sequence[Message]) -> Message | None:
+        """Ask which of the largest messages to drop from a conversation that cannot be made to fit otherwise; None
+        for none."""
+        if not self.is_interactive or not largest:
+            return None
+        offered = {f"Drop {describe_message(m)} ({message_tokens(m):,} tokens)": m for m in largest}
+        question = f"{full} What should be dropped?"
+        return offered.get((await self._approvals.question(question, (*offered, STOP), self._scope)).strip())
+
+    async def confirm_continue(self, doubt: str, *, otherwise: bool) -> UserAnswer:
+        """Ask whether to continue despite a doubt. Without a user, `otherwise` decides, and the doubt is shown if
+        the turn continues."""
+        if not self.is_interactive:
+            if otherwise:
+                self._scope.notice(doubt)
+            return UserAnswer(otherwise)
+        question = f"{doubt} Go on?"
+        said = (await self._approvals.question(question, (GO_ON, STOP), self._scope)).strip()
+        meant = said.lower().rstrip(".!")
+        return UserAnswer(meant not in _NO, "" if meant in _NO | _YES else said)

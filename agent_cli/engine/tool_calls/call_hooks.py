@@ -13,7 +13,7 @@ import msgspec
 
 from agent_cli.hooks.call_names import ToolCallFacts
 from agent_cli.protocol.actions import Deny
-from agent_cli.session.turn_scope import TurnScope
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.tools.kit.base import ToolError, ToolOutcome
 from agent_cli.tools.registry import Registry
 

@@ -26,9 +26,9 @@ from agent_cli.protocol.events import (
 from agent_cli.protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.protocol.operations import InsertedCommand
 from agent_cli.protocol.records import CallStarted
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.history import UNKNOWN_OUTCOME, OpenCall
 from agent_cli.session.placeholders import mark_untrusted
-from agent_cli.session.turn_scope import TurnScope
 from agent_cli.tools.kit.base import NeedsPreparation, Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
 from agent_cli.tools.session.finish import Finish
 

@@ -20,7 +20,7 @@ from agent_cli.protocol.operations import (
     Undo,
 )
 from agent_cli.protocol.records import Marked, Named
-from agent_cli.session.turn_scope import TurnScope
+from agent_cli.session.event_bus import TurnScope
 
 if TYPE_CHECKING:
     from ..services import SessionServices

@@ -21,8 +21,8 @@ from agent_cli.protocol.events import AnyEvent, Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange, MemoryChange, new_id
 from agent_cli.protocol.operations import Choice, Rewound
 from agent_cli.protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.session import Session
-from agent_cli.session.turn_scope import TurnScope
 from agent_cli.session.undo_state import AROUND, RESOLVED, Undoing, taken_back
 from agent_cli.session.undo_state import NothingToRestore as NothingToRestore
 from agent_cli.workspace.checkpoints.types import CheckpointError, Move

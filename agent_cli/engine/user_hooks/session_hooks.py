@@ -15,8 +15,8 @@ from agent_cli.protocol.actions import Action, CallExternal, Fetch, ReadPath
 from agent_cli.protocol.events import AnyEvent, ApprovalRequested, HookRan, QuestionAsked
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import HookCompleted
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.session import Session
-from agent_cli.session.turn_scope import TurnScope
 from agent_cli.store.session_file import StoreError
 from agent_cli.tools.kit.base import ToolContext
 

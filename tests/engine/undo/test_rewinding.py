@@ -14,8 +14,8 @@ from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import Rewound
 from agent_cli.protocol.records import AnyRecord, TurnsRedone, TurnsUndone
 from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.session import Session
-from agent_cli.session.turn_scope import TurnScope
 from agent_cli.session.undo_state import taken_back
 from agent_cli.workspace.checkpoints.copy_store import Copies
 from agent_cli.workspace.checkpoints.git_store import Checkpoints

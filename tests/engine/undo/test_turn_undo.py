@@ -11,8 +11,8 @@ from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
 from agent_cli.protocol.messages import FileChange, UserMessage
 from agent_cli.protocol.operations import Choice
 from agent_cli.protocol.records import FORMAT_VERSION, CheckpointTaken, Header
+from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.session import Session
-from agent_cli.session.turn_scope import TurnScope
 from agent_cli.workspace.checkpoints.types import Move
 from tests.engine.harness import memory_in
 
