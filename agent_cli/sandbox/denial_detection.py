@@ -58,7 +58,8 @@ _NAMESPACE = re.compile(
 )
 _SYSCALL = re.compile(
     r"(PTRACE_\w+)[^\n]*(?:Operation not permitted|EPERM)|ptrace: (Operation not permitted)"
-    r"|perf_event_open[^\n]*(Operation not permitted)|(Bad system call)",
+    r"|perf_event_open[^\n]*(Operation not permitted)|(Bad system call)"
+    r"|(LeakSanitizer) (?:has encountered a fatal error|does not work under ptrace)",
     re.I,
 )
 _HOST = r"['‘\"(]?(?:[a-z+]+://)?(?:[^\s/@'\"]*@)?([A-Za-z0-9_.-]*[A-Za-z0-9](?::\d+)?)"

@@ -107,6 +107,7 @@ OTHERS = [
     (1, "[1:1:FATAL:zygote_host_impl_linux.cc(127)] No usable sandbox! Update your kernel", "namespace"),
     (1, "strace: ptrace_get_syscall_info: PTRACE_TRACEME: Operation not permitted", "syscall"),
     (1, "ptrace: Operation not permitted.", "syscall"),
+    (1, "==9==LeakSanitizer has encountered a fatal error.\n==9==HINT: For debugging, try setting", "syscall"),
     (159, "", "syscall"),
 ]
 UNRELATED = [
