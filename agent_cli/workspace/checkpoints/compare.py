@@ -14,7 +14,8 @@ from .restore import NESTED, Entry
 from .scan import parents_of
 
 _NO_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-_DIFF = ("diff-tree", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
+_DIFF = ("diff-tree", "-r", "-t", "-z", "--no-renames", "--raw", "--no-abbrev")
+_TREE = "040000"
 _MOST_NAMED = 500
 
 
@@ -31,6 +32,8 @@ class Comparison:
         self._raw: list[tuple[str, list[bytes]]] | None = None
         """Path prefix and output of `git diff-tree --raw`, by tree."""
         self._files: Pairs | None = None
+        self._trees_found: dict[str, tuple[bool, bool]] = {}
+        """Folders whose contents differ → whether there are files in them, before and after."""
 
     async def files(self) -> Pairs:
         """Return path → state before and after, for all files that differ."""
@@ -60,7 +63,7 @@ class Comparison:
     async def folders(self) -> FolderPairs:
         """Return path → permissions before and after, for folders that do not merely come and go with their
         files."""
-        return folder_differences(self._was, self._becomes, await self.files())
+        return folder_differences(self._was, self._becomes, await self.files(), self._trees_found)
 
     async def line_counts(self) -> dict[str, tuple[int, int]]:
         """Return path → lines added and removed. The files are then known too: both are in one output of git, the
@@ -129,6 +132,9 @@ class Comparison:
         for meta, name in zip(fields[0::2], fields[1::2], strict=True):
             path = prefix + os.fsdecode(name)
             old_kind, new_kind, old_blob, new_blob, _ = meta.decode().lstrip(":").split(" ")
+            if _TREE in (old_kind, new_kind):
+                self._trees_found[path] = (old_kind == _TREE, new_kind == _TREE)
+                continue
             old, new = entry(old_kind, old_blob, path, self._was), entry(new_kind, new_blob, path, self._becomes)
             if path in found:  # a folder became a nested repository, or the reverse
                 old = found[path][0] if found[path][0].blob else old

@@ -307,7 +307,7 @@ class Checkpoints:
         reports = [net.rest]
         differing = {path: (each.start, each.end) for path, each in net.changes.items() if each.start != each.end}
         target = await self._read(moves[-1].target)
-        folders = Folders(self._top, net.folders, target.usual.folder, target.empty, dry_run=dry_run)
+        folders = Folders(self._top, net.folders, target, dry_run=dry_run)
         folders.open()
         if dry_run:
             folders.remove()
@@ -374,7 +374,7 @@ class Checkpoints:
         if choice == "mine" or not chosen:
             return report
         target = await self._read(moves[-1].target)
-        folders = Folders(self._top, chosen, target.usual.folder, target.empty)
+        folders = Folders(self._top, chosen, target)
         folders.open()
         folders.remove()
         return join_reports((report, folders.close()))

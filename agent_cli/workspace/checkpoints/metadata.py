@@ -71,6 +71,10 @@ class SnapshotMetadata(msgspec.Struct, frozen=True):
     has_folders: bool = True
     """False for a checkpoint of an older version without data on folders."""
 
+    def folder_mode(self, folder: str) -> int:
+        """Return the permissions of a folder that exists in the checkpoint."""
+        return self.folders.get(folder, self.usual.folder)
+
     def is_out(self, path: str) -> str | None:
         """Return the entry of `out` that covers a path; None if the path is included."""
         if path in self.out:
@@ -163,31 +167,28 @@ FolderPairs = dict[str, tuple[int | None, int | None]]
 """Folder → permissions before and after; None if it does not exist."""
 
 
-def folder_differences(left: SnapshotMetadata, right: SnapshotMetadata, files: Pairs) -> FolderPairs:
+def folder_differences(
+    left: SnapshotMetadata, right: SnapshotMetadata, files: Pairs, trees: Mapping[str, tuple[bool, bool]]
+) -> FolderPairs:
     """Return the folders that differ between two checkpoints, except those that come and go with their files.
-    `files` are the files that differ."""
+    `files` are the files that differ; `trees` are the folders whose contents differ → whether each checkpoint has
+    files in them."""
     if not (left.has_folders and right.has_folders):
         return {}
+    became_empty = set(left.empty) ^ set(right.empty)
     had = _parents(path for path, (old, _) in files.items() if old.blob and old.kind != NESTED)
     has = _parents(path for path, (_, new) in files.items() if new.blob and new.kind != NESTED)
-    left_empty, right_empty = set(left.empty), set(right.empty)
-    found: FolderPairs = {}
-    for path in (left_empty ^ right_empty) | (
-        left_empty & right_empty & (left.folders.keys() | right.folders.keys())
-    ):
-        old = _mode(left, path) if path in left_empty or path in had else None
-        new = _mode(right, path) if path in right_empty or path in has else None
-        found[path] = (old, new)
-    for path in left.folders.keys() | right.folders.keys():
-        if path not in found and left.folders.get(path) != right.folders.get(path):
-            changed = path in had or path in has
-            old = _mode(left, path) if path in left.folders or path in had or not changed else None
-            new = _mode(right, path) if path in right.folders or path in has or not changed else None
-            found[path] = (old, new)
-    outside = [path for path in found if left.is_out(path + "/") or right.is_out(path + "/")]
-    for path in outside:
-        del found[path]
-    return {path: pair for path, pair in found.items() if pair[0] != pair[1] or path in left_empty ^ right_empty}
+    differing = had | has | became_empty
+    ends = ((left, had.union(left.empty, left.folders)), (right, has.union(right.empty, right.folders)))
+
+    def mode(path: str, end: int) -> int | None:
+        kept, present = ends[end]
+        exists = path in present or (trees[path][end] if path in trees else path not in differing)
+        return kept.folder_mode(path) if exists else None
+
+    found = {path: (mode(path, 0), mode(path, 1)) for path in became_empty.union(left.folders, right.folders)}
+    differ = (path for path, (old, new) in found.items() if old != new or path in became_empty)
+    return {path: found[path] for path in differ if not (left.is_out(path + "/") or right.is_out(path + "/"))}
 
 
 def add_folders(more: FolderPairs, to: FolderPairs) -> None:
@@ -195,10 +196,6 @@ def add_folders(more: FolderPairs, to: FolderPairs) -> None:
     for path, (old, new) in more.items():
         first, last = to.get(path, (old, old))
         to[path] = (first, new if last == old else last)
-
-
-def _mode(kept: SnapshotMetadata, folder: str) -> int:
-    return kept.folders.get(folder, kept.usual.folder)
 
 
 def _parents(paths: Iterable[str]) -> set[str]:

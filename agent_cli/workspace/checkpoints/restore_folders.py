@@ -4,9 +4,8 @@ made writable before files are restored in them, and get their final permissions
 import contextlib
 import os
 import stat
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agent_cli.fs.nofollow import dir_entry
 from agent_cli.protocol.events import Conflict, RestoreReport
@@ -14,34 +13,30 @@ from agent_cli.protocol.messages import FileChange
 
 from .restore import CHANGED
 
+if TYPE_CHECKING:
+    from .metadata import FolderPairs, SnapshotMetadata
+
 _OPEN = 0o700
 _HAS_PROC = hasattr(os, "O_PATH")
 _HELD = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 
 
 class Folders:
-    """The folders of one restore. `pairs` is as in `metadata.FolderPairs`: expected current and final permissions;
-    None if a folder does not exist."""
+    """The folders of one restore. `pairs` are the expected current and the final permissions of those that differ;
+    None if a folder does not exist. `target` is the state to restore."""
 
     def __init__(
-        self,
-        root: Path,
-        pairs: Mapping[str, tuple[int | None, int | None]],
-        usual: int,
-        empty: Collection[str],
-        *,
-        dry_run: bool = False,
+        self, root: Path, pairs: "FolderPairs", target: "SnapshotMetadata", *, dry_run: bool = False
     ) -> None:
-        """`usual` are the default permissions; `empty` are all folders that must exist at the end without any
-        file."""
         self._root = os.path.realpath(root)
         self._pairs = pairs
-        self._usual = usual
+        self._target = target
         self._dry_run = dry_run
         self._restored: list[FileChange] = []
         self._conflicts: list[Conflict] = []
         self._due: dict[str, int] = {}
-        self.keep = frozenset(empty).union(path for path, (_, new) in pairs.items() if new is not None)
+        self._empty = frozenset(target.empty)
+        self.keep = self._empty.union(path for path, (_, new) in pairs.items() if new is not None)
         """Folders that stay even if empty."""
         self.made: list[str] = []
         """Real paths of folders created for files; filled between the two steps."""
@@ -76,21 +71,16 @@ class Folders:
     def close(self) -> RestoreReport:
         """Run the last step: create empty folders and set all permissions. Return the report on all steps."""
         for path, (old, new) in sorted(self._pairs.items()):
-            if new is None:
-                continue
-            if self._mode(path) is None and old is None:
+            if old is None and new is not None and path in self._empty and self._mode(path) is None:
                 self._make(path, new)
-            elif (
-                old is None and os.path.join(self._root, path) not in self.made and self._mode(path) == self._usual
-            ):
-                self._due[path] = new
         for real in self.made:
-            self._due.setdefault(os.path.relpath(real, self._root), self._usual)
+            path = os.path.relpath(real, self._root)
+            self._due[path] = self._target.folder_mode(path)
         for path in sorted(self._due, reverse=True):
             self._set(path, self._due[path])
         return RestoreReport(tuple(self._restored), tuple(self._conflicts))
 
-    def differing(self, pairs: Mapping[str, tuple[int | None, int | None]]) -> list[str]:
+    def differing(self, pairs: "FolderPairs") -> list[str]:
         """Return the folders that do not have their final permissions."""
         return [path for path, (_, new) in sorted(pairs.items()) if self._mode(path) != new]
 

@@ -47,6 +47,9 @@ COMMANDS = {
     "a file's folder becomes empty": "rm src/deep/f",
     "an empty folder gets a file": "printf x > empty/inner/f",
     "folder permissions": "chmod 750 src; chmod 755 shut; chmod 700 empty",
+    "folders with their own permissions go": "chmod 700 shut src; rm -r shut src",
+    "a folder's permissions change with its files": "chmod 700 src; printf x > src/new; printf y > shut/g; chmod 755 shut",
+    "folders with their own permissions come": "mkdir -m 750 a a/b; mkdir -m 555 a/b/c; printf x > a/b/f",
     "a folder nobody may write to": "rm src/deep/f; printf y > src/deep/g; chmod 555 src/deep",
     "ignored files": "printf x > .env; printf x > a.log; chmod 644 .env; rm out/a.o; printf x > out/b.o",
     "an ignored folder goes": "rm -r out",
@@ -258,6 +261,8 @@ def operate(root: Path, rng: random.Random) -> None:
     """One random thing that a command could do."""
     path = root / rng.choice(_NAMES)
     what = rng.randrange(9)
+    if what == 2 and rng.random() < 0.5 and path.parent != root:
+        path = path.parent
     if what == 0 and path.is_dir() and not path.is_symlink():
         sh(root, f"rm -r '{path}'")
     elif what == 1 and (path.is_symlink() or path.is_file()):
@@ -269,7 +274,8 @@ def operate(root: Path, rng: random.Random) -> None:
     elif what == 3:
         sh(
             root,
-            f"rm -rf '{path}'; mkdir -p '{path}'" if rng.random() < 0.3 else f"mkdir -p '{path.parent}' || true",
+            (f"rm -rf '{path}'; mkdir -p '{path}'" if rng.random() < 0.3 else f"mkdir -p '{path.parent}'")
+            + " || true",
         )
     elif what == 4 and not path.is_dir():
         sh(root, f"mkdir -p '{path.parent}' && ln -sfn {rng.choice(_NAMES)} '{path}' || true")
