@@ -1,9 +1,10 @@
 """What holds for every set of rules and every line, whatever they are."""
 
 import os
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,13 @@ def test_the_order_of_rules_never_matters(action, rules, mode, sandboxed, random
     one = authorize(action, ruled(*rules, mode=mode, sandboxed=sandboxed))
     other = authorize(action, ruled(*shuffled, mode=mode, sandboxed=sandboxed))
     assert weight(one) == weight(other) and getattr(one, "reach", "") == getattr(other, "reach", "")
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+@pytest.mark.parametrize("rules", permutations(["allow shell", "ask outside", "ask outside(make)"]))
+def test_a_rule_that_names_the_command_asks_wherever_it_stands(rules: tuple[str, ...], sandboxed: bool) -> None:
+    verdict = authorize(RunCommand("make", ROOT), ruled(*rules, sandboxed=sandboxed))
+    assert isinstance(verdict, Ask) and verdict.rule.startswith("ask outside(make)") and verdict.reach == "outside"
 
 
 @settings(max_examples=_EXAMPLES, deadline=None)

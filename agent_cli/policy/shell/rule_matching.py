@@ -6,6 +6,7 @@ unless the rule names them: `shell(go test *)` does not cover `go test -exec ./x
 """
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -215,8 +216,17 @@ def on_leaving(part: SimpleCommand, policy: Policy) -> MatchedRules:
     """
     texts = texts_of(part)
     denied = policy.rules.first("deny", "outside", texts)
-    asked = None if denied else policy.rules.first("ask", "outside", texts)
+    asked = None if denied else _asking_rule(texts, policy)
     return MatchedRules(denied, asked, None if denied or asked else allowing_rule(part, policy, "outside"))
+
+
+def _asking_rule(texts: Sequence[str], policy: Policy) -> Rule | None:
+    """Return the rule that asks about a command that leaves the sandbox. One that names the command comes first: it
+    applies even if the command could stay inside."""
+    asking = [
+        rule for rule in policy.rules.of("ask", "outside") if any(matches_words(rule, text) for text in texts)
+    ]
+    return max(asking, key=lambda rule: bool(rule.pattern), default=None)
 
 
 def is_doubtful(part: SimpleCommand, policy: Policy) -> bool:

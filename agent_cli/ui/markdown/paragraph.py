@@ -53,7 +53,7 @@ class Paragraph:
 
     def _settle(self, rest: str) -> None:
         """Keep the rows up to the last word, unless later text may change how they are parsed."""
-        done = rest[: rest.rfind(" ")]
+        done = rest.rpartition(" ")[0]
         if not done or done != done.rstrip() or _MAY_SPAN.search(done):
             return
         marks = _marks(done)

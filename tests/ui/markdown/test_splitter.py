@@ -75,6 +75,11 @@ def test_committed_blocks_equal_the_whole_document(name: str) -> None:
         assert render(text, chunks) == whole
 
 
+def test_markup_at_the_end_of_rows_without_blanks_is_read_again_when_its_word_grows() -> None:
+    text = "d\n:*001*00"
+    assert render(text, list(text), width=8) == render(text, width=8)
+
+
 _SCRAPS = st.text(st.sampled_from("`~|-*_#>[]() \\\n\t1.ab:!<&;=+$é日\u200d\ufe0f👩\u202e\x1b["), max_size=12)
 
 
