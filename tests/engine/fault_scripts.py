@@ -270,6 +270,8 @@ def _in(seconds: float) -> str:
     return datetime.fromtimestamp(time.time() + seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
+MOMENT_S = 0.2
+"""How far ahead the one limit lies that names a moment in place of a time to wait."""
 _Limit = tuple[str, float | None, dict[str, Callable[[], str]], str, dict[str, Any]]
 _LIMITS: tuple[_Limit, ...] = (
     ("retry-after-ms", 0.03, {"retry-after-ms": lambda: "30"}, "slow down", {}),
@@ -286,10 +288,10 @@ _LIMITS: tuple[_Limit, ...] = (
     ),
     (
         "anthropic-ratelimit",
-        0.2,
+        MOMENT_S,
         {
             "anthropic-ratelimit-requests-remaining": lambda: "0",
-            "anthropic-ratelimit-requests-reset": lambda: _in(0.2),
+            "anthropic-ratelimit-requests-reset": lambda: _in(MOMENT_S),
         },
         "slow down",
         {},

@@ -16,7 +16,7 @@ from agent_cli.model.types.base import Model
 from agent_cli.protocol.events import RetryScheduled, TurnCompleted, TurnFailed
 from agent_cli.protocol.usage import Usage
 from agent_cli.session.session import Session
-from tests.engine.fault_scripts import ANSWER, FORMATS, MOST_ATTEMPTS, SILENCE_S, Script, Stage, make
+from tests.engine.fault_scripts import ANSWER, FORMATS, MOMENT_S, MOST_ATTEMPTS, SILENCE_S, Script, Stage, make
 from tests.engine.harness import Engine, build, running
 from tests.fuzz import LEVEL
 from tests.model.server import Server
@@ -81,7 +81,8 @@ def check_end(script: Script, stage: Stage, it: Engine, end: object) -> None:
     delays = [event.delay_s for event in it.of(RetryScheduled)]
     assert len(delays) == len(stage.retries), (delays, stage.retries)
     for delay, asked in zip(delays, stage.retries, strict=True):
-        assert delay <= 0.01 if asked is None else 0.01 < delay <= asked * 1.1
+        least = 0.0 if asked == MOMENT_S else 0.01  # on a busy machine, the moment may have passed
+        assert delay <= 0.01 if asked is None else least <= delay <= asked * 1.1
 
 
 def check_books(front: Faults, session: Session) -> None:

@@ -74,7 +74,7 @@ async def approve(client, s, text):
     await client.answers.get()
 
 async def nag(client, s, text):
-    for n in range(int(text)):
+    for n in range(int(text) if text.isdecimal() else 0):
         item = approval_item("c1", "shell", "rm", "rm", "command", "deletes", "mode ask", "shell(rm)", "{}", "")
         client.emit(ev.ApprovalRequested(request_id=f"r{n}", items=(item,)), s)
         try:

@@ -18,7 +18,16 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.config.dirs import PLUGIN_LIST
-from agent_cli.fs.files import file_lock, is_running, make_private, read_regular, reason_of, replace_file, try_lock
+from agent_cli.fs.files import (
+    file_lock,
+    is_running,
+    make_private,
+    read_regular,
+    reason_of,
+    replace_file,
+    sweep_drafts,
+    try_lock,
+)
 from agent_cli.protocol.records import storable_json
 
 from .plugin import PluginError
@@ -204,6 +213,7 @@ class PluginStore:
             elif path.is_dir() and path not in kept and not path.parent.name.startswith("."):
                 _remove_unused(path)
         for folder in self.folder.glob("[!.]*"):
+            sweep_drafts(str(folder))
             with contextlib.suppress(OSError):  # fails if the folder is not empty
                 folder.rmdir()
         self._sweep_new()

@@ -209,6 +209,20 @@ def test_what_changed_between_question_and_answer_is_not_added(store: PluginStor
     assert not store.installed() and not list(store.folder.iterdir())
 
 
+def test_the_draft_of_a_killed_process_goes_with_the_next_change(store: PluginStore, tmp_path: Path) -> None:
+    put(store, claude(tmp_path / "source"))
+    ended = subprocess.run(
+        [sys.executable, "-Sc", "import os; print(os.getpid())"], capture_output=True, timeout=60
+    )
+    drafts = [
+        store.folder / "tools" / f".agent-{pid}-0123456789ab.tmp" for pid in (int(ended.stdout), os.getpid())
+    ]
+    for draft in drafts:
+        draft.touch()
+    store.change("tools", lambda installed: installed)
+    assert [draft.exists() for draft in drafts] == [False, True]
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
