@@ -221,8 +221,8 @@ def on_leaving(part: SimpleCommand, policy: Policy) -> MatchedRules:
 
 
 def _asking_rule(texts: Sequence[str], policy: Policy) -> Rule | None:
-    """Return the rule that asks about a command that leaves the sandbox. One with a pattern comes first: it applies
-    even if the command could stay inside."""
+    """Return the rule that asks about a command that leaves the sandbox. One with a pattern comes first: it also
+    applies if the command could stay inside."""
     asking = [
         rule for rule in policy.rules.of("ask", "outside") if any(matches_words(rule, text) for text in texts)
     ]
