@@ -61,7 +61,7 @@ class Projection:
         """The list that `_shown` was copied from. Such a list only ever grows, so equal lengths mean equal
         contents."""
         self._started: set[str] = set()
-        """Ids of calls that have begun to take effect and have no result."""
+        """Ids of calls that have begun to take effect."""
         self.settings: tuple[str, Mode, str] = ("", "ask", "")
         """Model, mode and effort in force."""
         self.name = ""
@@ -156,8 +156,6 @@ class Projection:
                     self.waiting.pop(queued_id, None)
             case CallStarted(call_id=call_id):
                 self._started.add(call_id)
-            case ToolResult(call_id=call_id):
-                self._started.discard(call_id)
             case _ if isinstance(record, REWRITES):
                 self.last_call = None
 

@@ -162,7 +162,9 @@ def set_executable(real: str, shown: str, executable: bool, expected: Stamp) -> 
             fd, status = open_at(at, shown)
             try:
                 _refuse_other(stamp(status), shown, expected)
-                if status.st_nlink > 1:  # the mode applies to all links of the file
+                here = at.status()  # the path may have been replaced since: what is open may now be elsewhere
+                _refuse_other(stamp(here), shown, expected)
+                if here.st_nlink > 1:  # the mode applies to all links of the file
                     return _replaced(at, shown, b"".join(chunks(fd)), expected, mode)
                 os.fchmod(fd, stat.S_IMODE(mode))
                 return stamp(os.fstat(fd))
