@@ -5,13 +5,13 @@ import contextlib
 import json  # unlike msgspec it can hold names that are not UTF-8
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from .restore import NESTED, Entry
-from .scan import Inode
+from .scan import Inode, parents_of
 
 _MOST_STAMPS = 1_000
 _MOST_LINKED = 1_000
@@ -176,8 +176,8 @@ def folder_differences(
     if not (left.has_folders and right.has_folders):
         return {}
     became_empty = set(left.empty) ^ set(right.empty)
-    had = _parents(path for path, (old, _) in files.items() if old.blob and old.kind != NESTED)
-    has = _parents(path for path, (_, new) in files.items() if new.blob and new.kind != NESTED)
+    had = parents_of(path for path, (old, _) in files.items() if old.blob and old.kind != NESTED)
+    has = parents_of(path for path, (_, new) in files.items() if new.blob and new.kind != NESTED)
     differing = had | has | became_empty
     ends = ((left, had.union(left.empty, left.folders)), (right, has.union(right.empty, right.folders)))
 
@@ -196,13 +196,3 @@ def add_folders(more: FolderPairs, to: FolderPairs) -> None:
     for path, (old, new) in more.items():
         first, last = to.get(path, (old, old))
         to[path] = (first, new if last == old else last)
-
-
-def _parents(paths: Iterable[str]) -> set[str]:
-    found: set[str] = set()
-    for path in paths:
-        folder = path.rpartition("/")[0]
-        while folder and folder not in found:
-            found.add(folder)
-            folder = folder.rpartition("/")[0]
-    return found
