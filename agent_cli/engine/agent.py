@@ -273,8 +273,8 @@ class Agent:
         self._turns.put_nowait(submission)
 
     def _queue_leftover(self, text: str) -> None:
-        """Queue guidance that came too late for its turn as a prompt. Guidance is saved when it is submitted: saved
-        again, it would be offered as unsent when the session is resumed, although it was sent."""
+        """Queue guidance that came too late for its turn as a prompt. Guidance is saved when it is submitted: if
+        it was saved again, it would be offered as unsent when the session is resumed, although it was sent."""
         prompt = UserInput(text)
         submission = Submission(new_id("sub"), prompt)
         self._waiting[submission.id] = self._handed_in[submission.id] = prompt

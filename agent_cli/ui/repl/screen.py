@@ -47,8 +47,8 @@ from .live_renderer import LiveRenderer
 from .terminal import JobControl, Keyboard, open_terminal
 from .terminal_modes import TypeAhead
 
-_CHIP_LINES = 20
-_CHIP_CHARS = 4000
+_LABELLED_LINES = 20
+_LABELLED_CHARS = 4000
 _REMEMBERED_CHARS = 1 << 18
 _TYPING_S = 1.5
 """A user who pressed a key within this many seconds is typing."""
@@ -97,7 +97,6 @@ class Screen:
         self._theme = theme
         self._editor: Editor | None = None
         self._pending = ""
-        self._chips: dict[str, str] = {}
         self._entry: Entry | None = None
         self._lines: list[str] = []
         self._key_at = 0.0
@@ -107,12 +106,14 @@ class Screen:
         self._proposal = ""
         """Text that the program has put into the draft."""
         self._drawn: tuple[str, StyleAndTextTuples] = ("", [])
+        self._history = InputHistory(history_file)
         self.draft = Buffer(
             multiline=True,
             completer=ThreadedCompleter(completer),
             complete_while_typing=True,
-            history=InputHistory(history_file),
+            history=self._history,
         )
+        self._pastes = PasteLabels(self.draft)
         self.line = Buffer(multiline=True)
         self._output = open_terminal()
         self._keyboard = Keyboard(sys.stdin, ahead)
@@ -172,7 +173,7 @@ class Screen:
     @property
     def text(self) -> str:
         """The draft with its pastes expanded."""
-        return self._expanded(self.draft.text)
+        return self._pastes.expanded(self.draft.text)
 
     def type(self, text: str) -> None:
         """Insert text into the draft as if typed; a lone line break is ignored."""
@@ -306,18 +307,16 @@ class Screen:
         self._output.flush()
 
     def paste(self, text: str) -> None:
-        """Insert pasted text; a long one is shown as a chip and expanded when sent."""
+        """Insert pasted text; a long one is shown as a label and expanded when sent."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        if self._entry is None and (text.count("\n") >= _CHIP_LINES or len(text) > _CHIP_CHARS):
-            chip = f"[paste {len(self._chips) + 1}: {len(text.splitlines())} lines]"
-            self._chips[chip] = text
-            text = chip
+        if self._entry is None and (text.count("\n") >= _LABELLED_LINES or len(text) > _LABELLED_CHARS):
+            text = self._pastes.label(text)
         (self.draft if self._entry is None else self.line).insert_text(text)
 
     def take_draft(self) -> str:
         """Take the draft, with its pastes expanded, and append it to the history. Of a command after text put
         there by the program only the command is taken: the text stays."""
-        text = self._expanded(self.draft.text)
+        text = self.text
         proposal, self._proposal = self._proposal, ""
         typed = text.removeprefix(proposal)
         stays = bool(proposal) and typed != text and is_command(typed)
@@ -327,7 +326,6 @@ class Screen:
             self.draft.text = text
             self.draft.append_to_history()
         self.draft.reset()
-        self._chips.clear()
         self._key_at = 0.0
         if stays:
             self.prefill(proposal)
@@ -337,22 +335,19 @@ class Screen:
         """Empty the draft. It goes to the history, because the key may have been meant for a turn that has just
         ended."""
         self._proposal = ""
-        self.take_draft()
-
-    def _expanded(self, text: str) -> str:
-        if not self._chips:
-            return text
-        either = "|".join(re.escape(chip) for chip in self._chips)
-        return re.sub(either, lambda m: self._chips[m.group()], text)
+        if len(self.text) > _REMEMBERED_CHARS:
+            self._history.hold(self.draft.text)
+            self.draft.reset()
+        else:
+            self.take_draft()
 
     def edit(self) -> None:
         """Open $EDITOR on the draft, or on the text field of a dialog."""
         if self._editor is not None:
             return
         buffer = self.draft if self._entry is None else self.line
-        if buffer is self.draft and self._chips:
-            buffer.text = self._expanded(buffer.text)
-            self._chips.clear()
+        if buffer is self.draft:
+            buffer.text = self.text
         self._editor = Editor()
         self.app.create_background_task(self._edited(self._editor, buffer))
 
@@ -437,6 +432,73 @@ class Screen:
         return to_formatted_text(ANSI(self.hint or self.controller.status()))
 
 
+_KEPT_CHARS = 16 << 20
+
+
+class PasteLabels:
+    """The long pastes of a session, each shown in the draft by a label. The cursor does not enter a label, and a
+    key that deletes a part of one deletes the whole: with a damaged label the paste would silently not be sent.
+    Pastes are kept when the draft is sent or cleared, because a deleted label can be brought back (Ctrl-Y, Up)."""
+
+    def __init__(self, draft: Buffer) -> None:
+        self._draft = draft
+        self._pastes: dict[str, str] = {}
+        self._count = 0
+        self._before = (0, "", 0)
+        """Entry of the history, text and cursor after the last change."""
+        draft.on_text_changed += lambda _: self._changed()
+        draft.on_cursor_position_changed += lambda _: self._moved()
+
+    def label(self, text: str) -> str:
+        """Keep a paste and return its label. The oldest pastes are dropped when all together are too long."""
+        self._count += 1
+        label = f"[paste {self._count}: {lines.number(len(text.splitlines()), 'line')}]"
+        self._pastes[label] = text
+        total = sum(map(len, self._pastes.values()))
+        for old in [each for each in self._pastes if each != label and each not in self._draft.text]:
+            if total <= _KEPT_CHARS:
+                break
+            total -= len(self._pastes.pop(old))
+        return label
+
+    def expanded(self, text: str) -> str:
+        """Return a text with the pastes in place of their labels."""
+        if not self._pastes:
+            return text
+        either = "|".join(map(re.escape, self._pastes))
+        return re.sub(either, lambda found: self._pastes[found.group()], text)
+
+    def _changed(self) -> None:
+        """Delete the rest of a label of which a part was deleted."""
+        index, before, _ = self._before
+        now = self._draft.text
+        self._remember()
+        at, lost = self._draft.cursor_position, len(before) - len(now)
+        is_deletion = lost > 0 and before[:at] == now[:at] and before[at + lost :] == now[at:]
+        if not is_deletion or index != self._draft.working_index:
+            return
+        for label in self._pastes:
+            if lost < len(label) and before.count(label) > now.count(label):
+                start = before.find(label, max(0, at - len(label) + 1))
+                if 0 <= start < at + lost:
+                    begin, end = min(start, at), max(start + len(label), at + lost)
+                    self._draft.document = Document(before[:begin] + before[end:], begin)
+
+    def _moved(self) -> None:
+        """Move a cursor that is inside a label to the end towards which it was going."""
+        cursor = self._draft.cursor_position
+        text, came_from = self._draft.text, self._before[2]
+        for label in self._pastes:
+            start = text.rfind(label, 0, cursor + len(label) - 1)
+            if 0 <= start < cursor < start + len(label):
+                cursor = start if came_from > cursor else start + len(label)
+                self._draft.cursor_position = cursor
+        self._remember()
+
+    def _remember(self) -> None:
+        self._before = (self._draft.working_index, self._draft.text, self._draft.cursor_position)
+
+
 _MAX_BYTES = 1 << 20
 _SAVED_CHARS = 20_000
 
@@ -467,6 +529,10 @@ class InputHistory(History):
                 continue
             if isinstance(entry, str):
                 yield entry
+
+    def hold(self, string: str) -> None:
+        """Append an entry for this session only; it may contain labels of pastes."""
+        self._loaded_strings.insert(0, string)
 
     def store_string(self, string: str) -> None:
         """Append an entry, unless it is so long that a few of them would crowd out the others; the file is created
