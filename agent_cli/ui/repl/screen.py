@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit.application import Application, run_in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.document import Document
@@ -28,6 +29,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.processors import AfterInput, Processor, Transformation, TransformationInput
 from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.search import stop_search
 from prompt_toolkit.widgets.toolbars import SearchToolbar
 
 from agent_cli.fs.files import make_private
@@ -157,8 +159,10 @@ class Screen:
 
     @property
     def is_typing(self) -> bool:
-        """True if the user is typing: the draft is not empty, or a key was pressed a moment ago."""
-        return bool(self.draft.text) or time.monotonic() - self._key_at < _TYPING_S
+        """True if the user is typing: the draft is not empty, its history is being searched, or a key was pressed
+        a moment ago."""
+        is_typing = bool(self.draft.text) or self.app.layout.is_searching
+        return is_typing or time.monotonic() - self._key_at < _TYPING_S
 
     @property
     def has_editor(self) -> bool:
@@ -389,6 +393,9 @@ class Screen:
                 asyncio.get_running_loop().call_soon(self.edit)
         wanted = self._input if dialog is None else self._question if entry is None else self._answer
         layout = self.app.layout
+        if wanted is not self._input and layout.is_searching:
+            with set_app(self.app):
+                stop_search()  # a list that the user asked for has opened meanwhile
         if layout.current_window is not wanted and not (wanted is self._input and layout.is_searching):
             layout.focus(wanted)
 

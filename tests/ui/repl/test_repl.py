@@ -284,6 +284,42 @@ def test_a_question_does_not_take_the_keys_of_who_is_typing(tmp_path: Path) -> N
         assert len(term.operations("ApprovalAnswer")) == 1
 
 
+def test_a_question_does_not_take_the_keys_of_who_searches_the_history(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.send("x")
+        term.wait("A call waits for your answer")
+        term.send("\x7f\x12")
+        term.wait("I-search backward:")
+        term.pump(2.0)
+        term.type("go")
+        term.wait("I-search backward: go")
+        assert "Run  " not in term.text
+        term.send("\x03")
+        term.wait("Run  ")
+        assert "I-search" not in term.text
+        term.pump(0.6)
+        term.send("\x1by")
+        term.wait("(?m)^— ")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
+def test_a_list_that_opens_during_a_search_of_the_history_ends_the_search(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("/model\r\x12")
+        term.wait("I-search backward:")
+        term.wait("⏎ select")
+        term.until(lambda: "I-search" not in term.text, otherwise="the search still stands below the list")
+        term.send("\x1b")
+        term.wait("(?m)^>$")
+        term.send("a draft")
+        term.wait("(?m)^> a draft$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
 PROMPTS = (3, pytest.param(200, marks=pytest.mark.long))
 
 
