@@ -7,7 +7,6 @@ engine: it calls `ScreenCallbacks` for content and to report keys.
 
 import asyncio
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable
@@ -42,6 +41,7 @@ from ..dialogs.dialog_queue import DialogQueue
 from ..notifications import Notifications
 from ..text import lines
 from ..text.theme import Theme
+from .drafts import PasteLabels
 from .editor import Edited, Editor
 from .first_paint import AIRY_ROWS, prompt_mark
 from .keys import bindings
@@ -326,6 +326,7 @@ class Screen:
         stays = bool(proposal) and typed != text and is_command(typed)
         if stays:
             text = typed.strip()
+        self._hold_hidden_draft()
         if text.strip() and len(text) <= _REMEMBERED_CHARS:
             self.draft.text = text
             self.draft.append_to_history()
@@ -335,12 +336,22 @@ class Screen:
             self.prefill(proposal)
         return text
 
+    def _hold_hidden_draft(self) -> None:
+        """Keep the draft in the history if an earlier entry is shown in its place: it would be lost with the
+        entry that is sent or cleared."""
+        shown = self.draft.working_index
+        self.draft.history_forward(count=sys.maxsize)
+        if self.draft.working_index != shown and self.draft.text.strip():
+            self._history.hold(self.draft.text)
+
     def clear_draft(self) -> None:
         """Empty the draft. It goes to the history, because the key may have been meant for a turn that has just
         ended."""
         self._proposal = ""
         if len(self.text) > _REMEMBERED_CHARS:
-            self._history.hold(self.draft.text)
+            text = self.draft.text
+            self._hold_hidden_draft()
+            self._history.hold(text)
             self.draft.reset()
         else:
             self.take_draft()
@@ -437,73 +448,6 @@ class Screen:
 
     def _status(self) -> StyleAndTextTuples:
         return to_formatted_text(ANSI(self.hint or self.controller.status()))
-
-
-_KEPT_CHARS = 16 << 20
-
-
-class PasteLabels:
-    """The long pastes of a session, each shown in the draft by a label. The cursor does not enter a label, and a
-    key that deletes a part of one deletes the whole: with a damaged label the paste would silently not be sent.
-    Pastes are kept when the draft is sent or cleared, because a deleted label can be brought back (Ctrl-Y, Up)."""
-
-    def __init__(self, draft: Buffer) -> None:
-        self._draft = draft
-        self._pastes: dict[str, str] = {}
-        self._count = 0
-        self._before = (0, "", 0)
-        """Entry of the history, text and cursor after the last change."""
-        draft.on_text_changed += lambda _: self._changed()
-        draft.on_cursor_position_changed += lambda _: self._moved()
-
-    def label(self, text: str) -> str:
-        """Keep a paste and return its label. The oldest pastes are dropped when all together are too long."""
-        self._count += 1
-        label = f"[paste {self._count}: {lines.number(len(text.splitlines()), 'line')}]"
-        self._pastes[label] = text
-        total = sum(map(len, self._pastes.values()))
-        for old in [each for each in self._pastes if each != label and each not in self._draft.text]:
-            if total <= _KEPT_CHARS:
-                break
-            total -= len(self._pastes.pop(old))
-        return label
-
-    def expanded(self, text: str) -> str:
-        """Return a text with the pastes in place of their labels."""
-        if not self._pastes:
-            return text
-        either = "|".join(map(re.escape, self._pastes))
-        return re.sub(either, lambda found: self._pastes[found.group()], text)
-
-    def _changed(self) -> None:
-        """Delete the rest of a label of which a part was deleted."""
-        index, before, _ = self._before
-        now = self._draft.text
-        self._remember()
-        at, lost = self._draft.cursor_position, len(before) - len(now)
-        is_deletion = lost > 0 and before[:at] == now[:at] and before[at + lost :] == now[at:]
-        if not is_deletion or index != self._draft.working_index:
-            return
-        for label in self._pastes:
-            if lost < len(label) and before.count(label) > now.count(label):
-                start = before.find(label, max(0, at - len(label) + 1))
-                if 0 <= start < at + lost:
-                    begin, end = min(start, at), max(start + len(label), at + lost)
-                    self._draft.document = Document(before[:begin] + before[end:], begin)
-
-    def _moved(self) -> None:
-        """Move a cursor that is inside a label to the end towards which it was going."""
-        cursor = self._draft.cursor_position
-        text, came_from = self._draft.text, self._before[2]
-        for label in self._pastes:
-            start = text.rfind(label, 0, cursor + len(label) - 1)
-            if 0 <= start < cursor < start + len(label):
-                cursor = start if came_from > cursor else start + len(label)
-                self._draft.cursor_position = cursor
-        self._remember()
-
-    def _remember(self) -> None:
-        self._before = (self._draft.working_index, self._draft.text, self._draft.cursor_position)
 
 
 _MAX_BYTES = 1 << 20

@@ -125,6 +125,28 @@ def test_a_paste_that_was_deleted_and_brought_back_later_is_sent_whole(tmp_path:
         assert [op["text"] for op in term.operations("UserInput")] == ["first this", pasted]
 
 
+@pytest.mark.parametrize("key", ["\r", "\x03"])
+def test_a_draft_that_an_entry_of_the_history_hides_is_not_lost_with_the_entry(tmp_path: Path, key: str) -> None:
+    with Session(tmp_path) as term:
+        term.send("sent before\r")
+        term.wait("(?m)^— ")
+        term.send("half a thought")
+        term.wait("(?m)^> half a thought$")
+        term.send("\x1b[A")
+        term.wait("(?m)^> sent before$")
+        term.send(key)
+        term.wait("(?m)^>$")
+        if key == "\r":
+            term.until(lambda: len(re.findall("(?m)^— ", term.text)) == 2)
+        term.send("\x1b[A")
+        term.wait("(?m)^> sent before$")
+        term.send("\x1b[A")
+        term.wait("(?m)^> half a thought$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
 @pytest.mark.parametrize(
     ("keys", "left"),
     [
