@@ -106,7 +106,7 @@ async def _run_one_by_one(
         leaving = await _one_session(setup, opened, first_input, painted, outside)
         if leaving.is_final:
             return leaving
-        ready, first_input = None, FirstInput(commands=leaving.commands)
+        ready, first_input = None, FirstInput(commands=leaving.commands, draft=leaving.draft)
         painted = FirstPaint(setup.config.ui, current_branch(setup.root), painted.keyboard)
         painted.take()
         now = _in_force(opened)

@@ -27,6 +27,8 @@ class ExitReason(msgspec.Struct, frozen=True):
     """Number of the signal that ended the REPL, used for the exit code; 0 for none."""
     commands: tuple[UserCommand, ...] = ()
     """The user's shell commands whose output goes with the next prompt, in whichever session that is."""
+    draft: str = ""
+    """The text that stays in the input line for the next session."""
 
     @classmethod
     def by_signal(cls, number: int) -> "ExitReason":
@@ -56,6 +58,8 @@ class FirstInput(msgspec.Struct, frozen=True):
     """True if the user wrote a prompt before the piped text; names in such a prompt are followed."""
     commands: tuple[UserCommand, ...] = ()
     """The user's shell commands, in the session that was left, whose output goes with the next prompt."""
+    draft: str = ""
+    """Text for the input line, which is not sent."""
 
 
 NOTHING = FirstInput()

@@ -247,8 +247,8 @@ class Conversation:
                 yield _worded(event, self.snapshot())
 
     async def close(self, consumer: "asyncio.Future[None]") -> None:
-        """Shut the engine down and wait for `consumer`, which shows the last notices. Output for the next prompt is
-        handed over with the reason, to the session that follows."""
+        """Shut the engine down and wait for `consumer`, which shows the last notices. The exit reason then has the
+        output for the next prompt, which the next session sends."""
         self._closing = True
         self.stop_command()
         if self.exit_reason.kind in ("interrupted", "terminated"):
