@@ -55,7 +55,9 @@ def what_was_queued(now: Snapshot) -> str:
 
 
 def never_sent(now: Snapshot, drafts: list[str]) -> tuple[str, str]:
-    """Return a message about prompts and drafts that were never sent, and the text to put into the input line."""
+    """Return a message about prompts and drafts that were never sent, and the text to put into the input line. A
+    draft that equals a queued prompt is the same text, queued just before the program ended."""
+    drafts = [draft for draft in drafts if draft.strip() not in now.unsent]
     said = [what_was_queued(now)] if now.unsent else []
     said += ["What you were typing when the program ended is in the input line."] if drafts else []
     return "\n".join(said), "\n\n".join((*now.unsent, *drafts))
