@@ -16,7 +16,7 @@ from agent_cli.model.routing import MissingKey, NoModel, preload
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import clean
 from agent_cli.store.session_file import StoreError
-from agent_cli.ui.commands.api import NOTHING, ExitReason, FirstInput
+from agent_cli.ui.commands.api import ExitReason, FirstInput
 from agent_cli.ui.early_signals import EARLY
 from agent_cli.ui.repl.first_paint import FirstPaint
 from agent_cli.ui.repl.start import run_repl
@@ -106,7 +106,7 @@ async def _run_one_by_one(
         leaving = await _one_session(setup, opened, first_input, painted, outside)
         if leaving.is_final:
             return leaving
-        ready, first_input = None, NOTHING
+        ready, first_input = None, FirstInput(commands=leaving.commands, draft=leaving.draft)
         painted = FirstPaint(setup.config.ui, current_branch(setup.root), painted.keyboard)
         painted.take()
         now = _in_force(opened)

@@ -229,7 +229,7 @@ class Agent:
             await self._make_room()
             self._between_turns = False
             for text in self._dispatcher.take_leftover_steers():
-                await self.submit(UserInput(text))
+                self._queue_leftover(text)
 
     async def _make_room(self) -> None:
         """Compact between turns when nothing is queued. Input submitted meanwhile waits for it; a stop cancels
@@ -271,6 +271,17 @@ class Agent:
                 self._reject(submission, user_input.text, error)
                 return
         self._turns.put_nowait(submission)
+
+    def _queue_leftover(self, text: str) -> None:
+        """Queue guidance that came too late for its turn as a prompt. Guidance is saved when it is submitted: if
+        it was saved again, it would be offered as unsent when the session is resumed, although it was sent."""
+        prompt = UserInput(text)
+        submission = Submission(new_id("sub"), prompt)
+        self._waiting[submission.id] = self._handed_in[submission.id] = prompt
+        if self.services.inbox.holds(text):
+            self._turns.put_nowait(submission)
+        else:
+            self._queue(submission, prompt)
 
     def _steer(self, submission: Submission, steer: Steer) -> None:
         try:

@@ -421,6 +421,54 @@ def test_the_model_sees_what_the_user_ran_with_the_next_prompt_and_after_a_resum
         assert "for-my-eyes" not in prompt and "a1B2c3a1B2c3" not in prompt
 
 
+@pytest.mark.parametrize("left_by", ["/fork", "/new", "/resume {open}", "/add-dir {folder}"])
+def test_what_the_user_ran_goes_with_the_next_prompt_also_when_another_session_was_opened_before(
+    world: World, left_by: str
+) -> None:
+    world.script(Reply(text="Hello."), Reply(text="Hello you."), Reply(text="Seen."))
+    with Person(world, "the first prompt") as other, Person(world) as person:
+        other.turn_over()
+        (path,) = world.sessions()
+        person.ask("good day")
+        person.say("!echo what-I-ran")
+        person.wait("exit 0 · sent with your next prompt")
+        person.say(left_by.format(open=path.stem.rpartition("-")[2], folder=world.home))
+        until(lambda: not person.pump(0.02) or person.text.count("/help for commands") == 2)
+        person.ask("explain that")
+        person.leave()
+        other.leave()
+    (prompt,) = [text for text in world.messages(2) if text.endswith("explain that")]
+    assert "<user_command" in prompt and "what-I-ran" in prompt
+
+
+def test_a_restored_draft_stays_when_a_command_behind_it_leaves_the_session(world: World) -> None:
+    world.script(Reply(text="Hello."))
+    with Person(world) as person:
+        person.ask("good day")
+        person.type("half a thought")
+        person.wait_line("half a thought")
+        person.pump(0.5)  # it is saved ten times a second
+        person.process.kill()
+        person.finish()
+    for leaves in ("/fork", "/new"):
+        with Person(world, "-c") as person:
+            person.wait_line("half a thought")
+            person.type(leaves)
+            person.wait_line(leaves)
+            person.send("\r")
+            until(lambda: not person.pump(0.02) or person.text.count("/help for commands") == 2)
+            person.wait_line("half a thought")
+            person.type("/quit")
+            person.wait_line("/quit")
+            person.send("\r")
+            assert person.finish() == 0
+    with Person(world, "-c") as person:
+        person.wait_line("half a thought")
+        person.send("\x03")
+        person.wait("(?m)^>$")
+        person.leave()
+
+
 def test_the_start_says_which_instructions_are_read(world: World) -> None:
     (world.work / "AGENTS.md").write_text("Be brief.\n", encoding="utf-8")
     (world.work / "CLAUDE.md").write_text("Be long.\n", encoding="utf-8")

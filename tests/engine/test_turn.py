@@ -246,6 +246,27 @@ async def test_steering_an_answer_that_would_end_the_turn_goes_on(tmp_path: Path
         assert isinstance(end, TurnCompleted) and end.text == "blue"
 
 
+async def test_guidance_that_came_too_late_is_sent_once_and_is_not_offered_again(tmp_path: Path) -> None:
+    """Behind a queued prompt it waits for another turn, but it has been saved already."""
+    import asyncio
+
+    opened = asyncio.Event()
+    script = [fail("auth", after=(Gate(opened),)), say("to the prompt"), say("to the guidance")]
+    async with engine(tmp_path, *script) as it:
+        failing = await it.submit(UserInput("go"))
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
+        queued = await it.submit(UserInput("the prompt"))
+        await it.do(Steer("the guidance"))
+        opened.set()
+        assert isinstance(await it.until_ended(failing), TurnFailed)
+        await it.until_ended(queued)
+        await it.until(lambda event: isinstance(event, TurnCompleted) and event.text == "to the guidance")
+        assert [message.text for message in it.session.prompts()] == ["go", "the prompt", "the guidance"]
+        assert not it.session.view.waiting
+    async with engine(tmp_path) as it:
+        assert it.agent.snapshot().unsent == ()
+
+
 async def test_totals_are_the_sum_over_all_calls(tmp_path: Path) -> None:
     async with engine(tmp_path, say("a"), fail("server"), say("b")) as it:
         await it.prompt("1")

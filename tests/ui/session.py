@@ -158,6 +158,10 @@ class Host(FakeHost):
         self.commands_run.append(command)
         return await super().run_command(command, emit, background)
 
+    async def usual_models(self):
+        await asyncio.sleep(0.5)  # as a server takes its time
+        return await super().usual_models()
+
 async def main():
     client = FakeClient(globals()[SCRIPT], **STATE)
     client.last_words = ("job 1 was ended: make watch",)

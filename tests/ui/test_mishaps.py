@@ -64,6 +64,18 @@ def test_a_paste_whose_end_never_comes_can_be_left(tmp_path: Path) -> None:
         term.leave()
 
 
+def test_a_pasted_word_that_names_a_key_picks_nothing_from_a_list(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("/theme\r")
+        term.wait("⏎ select")
+        for pasted in ("\x1b[200~enter\x1b[201~", "enter"):
+            term.send(pasted)
+            term.wait(f"(?m)^[?] .*  {'enter' if '~' in pasted else 'enterenter'}▏$")
+        term.send("\x1b")
+        term.until(lambda: "▏" not in term.text, otherwise="the list is still there")
+        term.leave()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_a_list_is_open_ends_the_program(tmp_path: Path, number: signal.Signals) -> None:
     with Session(tmp_path) as term:

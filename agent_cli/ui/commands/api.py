@@ -7,7 +7,7 @@ import msgspec
 
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.events import AnyEvent
-from agent_cli.protocol.operations import Operation
+from agent_cli.protocol.operations import Operation, UserCommand
 
 from ..services import FrontEndServices
 from ..text.theme import Theme
@@ -25,6 +25,10 @@ class ExitReason(msgspec.Struct, frozen=True):
     """A folder to add to the workspace of the same session."""
     signal: int = 0
     """Number of the signal that ended the REPL, used for the exit code; 0 for none."""
+    commands: tuple[UserCommand, ...] = ()
+    """The user's shell commands whose output goes with the next prompt, in whichever session that is."""
+    draft: str = ""
+    """The text that stays in the input line for the next session."""
 
     @classmethod
     def by_signal(cls, number: int) -> "ExitReason":
@@ -52,6 +56,10 @@ class FirstInput(msgspec.Struct, frozen=True):
     """True if it contains piped text, which is sent as a prompt and never read as a command."""
     has_prompt: bool = False
     """True if the user wrote a prompt before the piped text; names in such a prompt are followed."""
+    commands: tuple[UserCommand, ...] = ()
+    """The user's shell commands, in the session that was left, whose output goes with the next prompt."""
+    draft: str = ""
+    """Text for the input line, which is not sent."""
 
 
 NOTHING = FirstInput()

@@ -104,7 +104,8 @@ class Conversation:
             await self.submit(UserInput(""))
 
     async def begin(self, first_input: FirstInput) -> None:
-        """Send the first input of the program."""
+        """Send the first input of a session."""
+        self._commands = first_input.commands + self._commands
         if first_input.has_piped_text:
             await self.submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
         elif first_input.text.strip():
@@ -246,13 +247,15 @@ class Conversation:
                 yield _worded(event, self.snapshot())
 
     async def close(self, consumer: "asyncio.Future[None]") -> None:
-        """Shut the engine down and wait for `consumer`, which shows the last notices."""
+        """Shut the engine down and wait for `consumer`, which shows the last notices. The exit reason then has the
+        output for the next prompt, which the next session sends."""
         self._closing = True
         self.stop_command()
         if self.exit_reason.kind in ("interrupted", "terminated"):
             await self._context.client.submit(Interrupt(self.exit_reason.kind))
         await self._context.client.submit(Shutdown())
         await asyncio.wait({consumer}, timeout=SHUTDOWN_S)
+        self.exit_reason = msgspec.structs.replace(self.exit_reason, commands=self._commands)
 
 
 def _worded(event: AnyEvent, now: Snapshot) -> AnyEvent:

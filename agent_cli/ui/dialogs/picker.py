@@ -89,7 +89,7 @@ class Picker:
         ]
 
     def press(self, key: str, now: float) -> str:
-        """Handle a key, given by its name or as text."""
+        """Handle a key, given by its name or as its character."""
         found = self._found()
         match key:
             case _ if self.is_new(now):
@@ -110,11 +110,17 @@ class Picker:
             case "backspace":
                 self._query, self._at = self._query[:-1], 0
             case _:
-                self._query, self._at = self._query + " ".join(key.split("\n")), 0
+                self._search(key)
         return ""
 
+    def _search(self, text: str) -> None:
+        self._query, self._at = self._query + " ".join(text.split("\n")), 0
+
     def entered(self, text: str) -> str:
-        """Do nothing: the dialog has no text field."""
+        """Handle a paste, or keys that arrived all at once: they search. No text picks a row, not even the name of
+        a key."""
+        if not self._has_letters:
+            self._search(text)
         return ""
 
     def back(self) -> bool:

@@ -1,16 +1,22 @@
-"""The draft in the input line, saved to a file while it is typed, so that even SIGKILL does not lose it.
+"""Keep the draft in the input line: its long pastes behind labels, and all of it in a file while it is typed, so
+that even SIGKILL does not lose it.
 
 Each running program has one file and holds a lock on it; an unlocked file was left by a program that was killed.
 """
 
 import fcntl
 import os
+import re
 import time
 from pathlib import Path
 
 import msgspec
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
 
 from agent_cli.fs.files import make_private
+
+from ..text import lines
 
 _MAX_CHARS = 8 << 20
 _MAX_BYTES = 64 << 20
@@ -100,3 +106,70 @@ def _text(data: bytes, directory: str) -> str:
     except msgspec.MsgspecError:
         return ""
     return saved.text if saved.directory == directory else ""
+
+
+_KEPT_CHARS = 16 << 20
+
+
+class PasteLabels:
+    """The long pastes of a session, each shown in the draft by a label. The cursor does not enter a label, and a
+    key that deletes a part of one deletes the whole: with a damaged label the paste would silently not be sent.
+    Pastes are kept when the draft is sent or cleared, because a deleted label can be brought back (Ctrl-Y, Up)."""
+
+    def __init__(self, draft: Buffer) -> None:
+        self._draft = draft
+        self._pastes: dict[str, str] = {}
+        self._count = 0
+        self._before = (0, "", 0)
+        """Entry of the history, text and cursor after the last change."""
+        draft.on_text_changed += lambda _: self._changed()
+        draft.on_cursor_position_changed += lambda _: self._moved()
+
+    def label(self, text: str) -> str:
+        """Keep a paste and return its label. The oldest pastes are dropped when all together are too long."""
+        self._count += 1
+        label = f"[paste {self._count}: {lines.number(len(text.splitlines()), 'line')}]"
+        self._pastes[label] = text
+        total = sum(map(len, self._pastes.values()))
+        for old in [each for each in self._pastes if each != label and each not in self._draft.text]:
+            if total <= _KEPT_CHARS:
+                break
+            total -= len(self._pastes.pop(old))
+        return label
+
+    def expanded(self, text: str) -> str:
+        """Return a text with the pastes in place of their labels."""
+        if not self._pastes:
+            return text
+        either = "|".join(map(re.escape, self._pastes))
+        return re.sub(either, lambda found: self._pastes[found.group()], text)
+
+    def _changed(self) -> None:
+        """Delete the rest of a label of which a part was deleted."""
+        index, before, _ = self._before
+        now = self._draft.text
+        self._remember()
+        at, lost = self._draft.cursor_position, len(before) - len(now)
+        is_deletion = lost > 0 and before[:at] == now[:at] and before[at + lost :] == now[at:]
+        if not is_deletion or index != self._draft.working_index:
+            return
+        for label in self._pastes:
+            if lost < len(label) and before.count(label) > now.count(label):
+                start = before.find(label, max(0, at - len(label) + 1))
+                if 0 <= start < at + lost:
+                    begin, end = min(start, at), max(start + len(label), at + lost)
+                    self._draft.document = Document(before[:begin] + before[end:], begin)
+
+    def _moved(self) -> None:
+        """Move a cursor that is inside a label to the end towards which it was going."""
+        cursor = self._draft.cursor_position
+        text, came_from = self._draft.text, self._before[2]
+        for label in self._pastes:
+            start = text.rfind(label, 0, cursor + len(label) - 1)
+            if 0 <= start < cursor < start + len(label):
+                cursor = start if came_from > cursor else start + len(label)
+                self._draft.cursor_position = cursor
+        self._remember()
+
+    def _remember(self) -> None:
+        self._before = (self._draft.working_index, self._draft.text, self._draft.cursor_position)

@@ -332,13 +332,14 @@ def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
         if isinstance(event.key_sequence[0].key, Keys):  # a key without a character, such as an arrow
             return
         text = event.data + _rest_of_burst(event)
-        if text.isprintable() or len(text) > 1:
+        if len(text) > 1:
+            screen.dialogs.entered(text)
+        elif text.isprintable():
             screen.dialogs.press(text)
 
     @keys.add(Keys.BracketedPaste, filter=picking)
     def _(event: KeyPressEvent) -> None:
-        pasted = _pasted(event)
-        screen.dialogs.press(pasted if len(pasted) > 1 else pasted + " ")  # never a single key
+        screen.dialogs.entered(_pasted(event))
 
     @keys.add("up", filter=picking)
     @keys.add("down", filter=picking)

@@ -14,6 +14,8 @@ from collections.abc import Coroutine, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.actions import Mode
@@ -120,9 +122,10 @@ class Repl:
             finally:
                 await self._stop_tasks()
         leaving = self._conversation.exit_reason
-        if leaving.signal:
+        if leaving.is_final:
             self._draft.keep(self._screen.text)
         else:
+            leaving = msgspec.structs.replace(leaving, draft=self._screen.text)
             self._draft.close()
         rest = self._screen.flush_pending() + self._without_banner(self._renderer.take(final=True))
         if leaving.is_final and (how := resume_note.resume_line(self.client.snapshot())):
@@ -156,6 +159,7 @@ class Repl:
         await self._conversation.carry_on()
         while self._screen.has_early:  # otherwise typed-ahead text would be sent together with it
             await asyncio.sleep(_POLL_S)
+        self._screen.prefill(first_input.draft)
         drafts = self._draft.left_behind()
         if self._now.unsent or drafts:
             note, text = resume_note.never_sent(self._now, drafts)

@@ -7,7 +7,6 @@ engine: it calls `ScreenCallbacks` for content and to report keys.
 
 import asyncio
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit.application import Application, run_in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.document import Document
@@ -28,6 +28,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.processors import AfterInput, Processor, Transformation, TransformationInput
 from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.search import stop_search
 from prompt_toolkit.widgets.toolbars import SearchToolbar
 
 from agent_cli.fs.files import make_private
@@ -40,6 +41,7 @@ from ..dialogs.dialog_queue import DialogQueue
 from ..notifications import Notifications
 from ..text import lines
 from ..text.theme import Theme
+from .drafts import PasteLabels
 from .editor import Edited, Editor
 from .first_paint import AIRY_ROWS, prompt_mark
 from .keys import bindings
@@ -47,8 +49,8 @@ from .live_renderer import LiveRenderer
 from .terminal import JobControl, Keyboard, open_terminal
 from .terminal_modes import TypeAhead
 
-_CHIP_LINES = 20
-_CHIP_CHARS = 4000
+_LABELLED_LINES = 20
+_LABELLED_CHARS = 4000
 _REMEMBERED_CHARS = 1 << 18
 _TYPING_S = 1.5
 """A user who pressed a key within this many seconds is typing."""
@@ -97,7 +99,6 @@ class Screen:
         self._theme = theme
         self._editor: Editor | None = None
         self._pending = ""
-        self._chips: dict[str, str] = {}
         self._entry: Entry | None = None
         self._lines: list[str] = []
         self._key_at = 0.0
@@ -107,12 +108,14 @@ class Screen:
         self._proposal = ""
         """Text that the program has put into the draft."""
         self._drawn: tuple[str, StyleAndTextTuples] = ("", [])
+        self._history = InputHistory(history_file)
         self.draft = Buffer(
             multiline=True,
             completer=ThreadedCompleter(completer),
             complete_while_typing=True,
-            history=InputHistory(history_file),
+            history=self._history,
         )
+        self._pastes = PasteLabels(self.draft)
         self.line = Buffer(multiline=True)
         self._output = open_terminal()
         self._keyboard = Keyboard(sys.stdin, ahead)
@@ -156,8 +159,10 @@ class Screen:
 
     @property
     def is_typing(self) -> bool:
-        """True if the user is typing: the draft is not empty, or a key was pressed a moment ago."""
-        return bool(self.draft.text) or time.monotonic() - self._key_at < _TYPING_S
+        """True if the user is typing: the draft is not empty, its history is being searched, or a key was pressed
+        a moment ago."""
+        is_typing = bool(self.draft.text) or self.app.layout.is_searching
+        return is_typing or time.monotonic() - self._key_at < _TYPING_S
 
     @property
     def has_editor(self) -> bool:
@@ -172,7 +177,7 @@ class Screen:
     @property
     def text(self) -> str:
         """The draft with its pastes expanded."""
-        return self._expanded(self.draft.text)
+        return self._pastes.expanded(self.draft.text)
 
     def type(self, text: str) -> None:
         """Insert text into the draft as if typed; a lone line break is ignored."""
@@ -306,53 +311,58 @@ class Screen:
         self._output.flush()
 
     def paste(self, text: str) -> None:
-        """Insert pasted text; a long one is shown as a chip and expanded when sent."""
+        """Insert pasted text; a long one is shown as a label and expanded when sent."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        if self._entry is None and (text.count("\n") >= _CHIP_LINES or len(text) > _CHIP_CHARS):
-            chip = f"[paste {len(self._chips) + 1}: {len(text.splitlines())} lines]"
-            self._chips[chip] = text
-            text = chip
+        if self._entry is None and (text.count("\n") >= _LABELLED_LINES or len(text) > _LABELLED_CHARS):
+            text = self._pastes.label(text)
         (self.draft if self._entry is None else self.line).insert_text(text)
 
     def take_draft(self) -> str:
         """Take the draft, with its pastes expanded, and append it to the history. Of a command after text put
         there by the program only the command is taken: the text stays."""
-        text = self._expanded(self.draft.text)
+        text = self.text
         proposal, self._proposal = self._proposal, ""
         typed = text.removeprefix(proposal)
         stays = bool(proposal) and typed != text and is_command(typed)
         if stays:
             text = typed.strip()
+        self._hold_hidden_draft()
         if text.strip() and len(text) <= _REMEMBERED_CHARS:
             self.draft.text = text
             self.draft.append_to_history()
         self.draft.reset()
-        self._chips.clear()
         self._key_at = 0.0
         if stays:
             self.prefill(proposal)
         return text
 
+    def _hold_hidden_draft(self) -> None:
+        """Keep the draft in the history if an earlier entry is shown in its place: it would be lost with the
+        entry that is sent or cleared."""
+        shown = self.draft.working_index
+        self.draft.history_forward(count=sys.maxsize)
+        if self.draft.working_index != shown and self.draft.text.strip():
+            self._history.hold(self.draft.text)
+
     def clear_draft(self) -> None:
         """Empty the draft. It goes to the history, because the key may have been meant for a turn that has just
         ended."""
         self._proposal = ""
-        self.take_draft()
-
-    def _expanded(self, text: str) -> str:
-        if not self._chips:
-            return text
-        either = "|".join(re.escape(chip) for chip in self._chips)
-        return re.sub(either, lambda m: self._chips[m.group()], text)
+        if len(self.text) > _REMEMBERED_CHARS:
+            text = self.draft.text
+            self._hold_hidden_draft()
+            self._history.hold(text)
+            self.draft.reset()
+        else:
+            self.take_draft()
 
     def edit(self) -> None:
         """Open $EDITOR on the draft, or on the text field of a dialog."""
         if self._editor is not None:
             return
         buffer = self.draft if self._entry is None else self.line
-        if buffer is self.draft and self._chips:
-            buffer.text = self._expanded(buffer.text)
-            self._chips.clear()
+        if buffer is self.draft:
+            buffer.text = self.text
         self._editor = Editor()
         self.app.create_background_task(self._edited(self._editor, buffer))
 
@@ -394,6 +404,9 @@ class Screen:
                 asyncio.get_running_loop().call_soon(self.edit)
         wanted = self._input if dialog is None else self._question if entry is None else self._answer
         layout = self.app.layout
+        if wanted is not self._input and layout.is_searching:
+            with set_app(self.app):
+                stop_search()  # a list that the user asked for has opened meanwhile
         if layout.current_window is not wanted and not (wanted is self._input and layout.is_searching):
             layout.focus(wanted)
 
@@ -467,6 +480,10 @@ class InputHistory(History):
                 continue
             if isinstance(entry, str):
                 yield entry
+
+    def hold(self, string: str) -> None:
+        """Append an entry for this session only; it may contain labels of pastes."""
+        self._loaded_strings.insert(0, string)
 
     def store_string(self, string: str) -> None:
         """Append an entry, unless it is so long that a few of them would crowd out the others; the file is created

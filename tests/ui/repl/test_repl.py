@@ -89,6 +89,96 @@ def test_a_line_that_ctrl_c_has_cleared_comes_back(tmp_path: Path) -> None:
         assert not term.history.exists(), "so long a text is kept in this session only"
 
 
+def test_a_draft_of_any_length_that_ctrl_c_has_cleared_comes_back_with_its_paste(tmp_path: Path) -> None:
+    pasted = "z" * 300_000
+    with Session(tmp_path) as term:
+        term.wait("(?m)^>$")
+        term.paste(pasted)
+        term.wait("> .paste 1: 1 line]")
+        term.send("\x03")
+        term.wait("Up brings it back")
+        term.wait("(?m)^>$")
+        term.send("\x1b[A")
+        term.wait("> .paste 1: 1 line]")
+        term.send("\r")
+        term.wait("(?m)^— ")
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == [pasted]
+        assert not term.history.exists(), "the label says nothing to another session"
+
+
+def test_a_paste_that_was_deleted_and_brought_back_later_is_sent_whole(tmp_path: Path) -> None:
+    pasted = "\n".join(f"row {n}" for n in range(30))
+    with Session(tmp_path) as term:
+        term.wait("(?m)^>$")
+        term.paste(pasted)
+        term.wait("> .paste 1: 30 lines]")
+        term.send("\x15")
+        term.wait("(?m)^>$")
+        term.send("first this\r")
+        term.wait("(?m)^— ")
+        term.send("\x19")
+        term.wait("> .paste 1: 30 lines]")
+        term.send("\r")
+        term.until(lambda: len(re.findall("(?m)^— ", term.text)) == 2)
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == ["first this", pasted]
+
+
+@pytest.mark.parametrize("key", ["\r", "\x03"])
+def test_a_draft_that_an_entry_of_the_history_hides_is_not_lost_with_the_entry(tmp_path: Path, key: str) -> None:
+    with Session(tmp_path) as term:
+        term.send("sent before\r")
+        term.wait("(?m)^— ")
+        term.send("half a thought")
+        term.wait("(?m)^> half a thought$")
+        term.send("\x1b[A")
+        term.wait("(?m)^> sent before$")
+        term.send(key)
+        term.wait("(?m)^>$")
+        if key == "\r":
+            term.until(lambda: len(re.findall("(?m)^— ", term.text)) == 2)
+        term.send("\x1b[A")
+        term.wait("(?m)^> sent before$")
+        term.send("\x1b[A")
+        term.wait("(?m)^> half a thought$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
+@pytest.mark.parametrize(
+    ("keys", "left"),
+    [
+        ("\x7f", "see  end"),  # backspace behind the label
+        ("\x17", "see  end"),  # Ctrl-W
+        ("\x1b[D\x1b[3~", "see  end"),  # Left goes before the label, Delete takes it
+        ("\x1b[D\x1bd", "see  end"),
+        ("\x1b[D" + "x", "see x[paste 1: 30 lines] end"),
+        ("\x1b[D\x1b[C" + "x", "see [paste 1: 30 lines]x end"),
+        ("\x1bb" + "x", "see x[paste 1: 30 lines] end"),
+        ("\x7f\x1f", "see [paste 1: 30 lines] end"),  # undone
+    ],
+)
+def test_the_label_of_a_paste_is_one_character(tmp_path: Path, keys: str, left: str) -> None:
+    """Part of a label would be sent as it stands, without the paste."""
+    pasted = "\n".join(f"row {n}" for n in range(30))
+    with Session(tmp_path) as term:
+        term.wait("(?m)^>$")
+        term.send("see  end" + "\x1b[D" * 4)
+        term.paste(pasted)
+        term.wait("> see .paste 1: 30 lines. end")
+        for key in re.findall("\x1b.[A-D]|\x1b.3~|\x1b.|.", keys):
+            term.send(key)
+            term.pump(0.1)
+        term.wait(f"(?m)^> {re.escape(left)}$")
+        term.send("\r")
+        term.wait("(?m)^— ")
+        term.leave()
+        sent = left.replace("[paste 1: 30 lines]", pasted)
+        assert [op["text"] for op in term.operations("UserInput")] == [sent]
+
+
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_esc_and_ctrl_c_stop_the_turn_and_keep_the_draft(tmp_path: Path, key: str) -> None:
     with Session(tmp_path, "hang") as term:
@@ -214,6 +304,42 @@ def test_a_question_does_not_take_the_keys_of_who_is_typing(tmp_path: Path) -> N
         term.wait("(?m)^>$")
         term.leave()
         assert len(term.operations("ApprovalAnswer")) == 1
+
+
+def test_a_question_does_not_take_the_keys_of_who_searches_the_history(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("go\r")
+        term.send("x")
+        term.wait("A call waits for your answer")
+        term.send("\x7f\x12")
+        term.wait("I-search backward:")
+        term.pump(2.0)
+        term.type("go")
+        term.wait("I-search backward: go")
+        assert "Run  " not in term.text
+        term.send("\x03")
+        term.wait("Run  ")
+        assert "I-search" not in term.text
+        term.pump(0.6)
+        term.send("\x1by")
+        term.wait("(?m)^— ")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
+def test_a_list_that_opens_during_a_search_of_the_history_ends_the_search(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("/model\r\x12")
+        term.wait("I-search backward:")
+        term.wait("⏎ select")
+        term.until(lambda: "I-search" not in term.text, otherwise="the search still stands below the list")
+        term.send("\x1b")
+        term.wait("(?m)^>$")
+        term.send("a draft")
+        term.wait("(?m)^> a draft$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
 
 
 PROMPTS = (3, pytest.param(200, marks=pytest.mark.long))
