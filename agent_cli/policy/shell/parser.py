@@ -191,7 +191,7 @@ class _Reader:
         joined = "".join(text)
         if joined[:1] == "~" and self.line[start] != "~":
             raise Unsure("a quoted ~ in front of a word")
-        return Word(joined, glob)
+        return Word(joined, glob and joined != "[")
 
     def plain(self, char: str, before: list[str]) -> None:
         """Refuse text that the shell would expand: braces, and `~` for anything but the home directory."""
