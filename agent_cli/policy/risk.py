@@ -29,6 +29,7 @@ from .shell.wrappers import SHELLS, program, unwrap
 
 _CODE = "runs code of this project"
 _PACKAGES = "installs packages and runs their scripts"
+_SETS = "sets variables"
 _SENDS = "sends data to the network, or downloads data"
 
 _BY_PROGRAM: tuple[tuple[str, str, str], ...] = (
@@ -127,8 +128,15 @@ def _of_line(line: str, cwd: str, is_scratch: IsScratch) -> str:
     said = [each for each in dict.fromkeys(found) if each]
     if not said:
         return "only reads"
-    said.sort(key=lambda text: next((at for at, begin in enumerate(_GRAVITY) if text.startswith(begin)), 99))
+    said.sort(key=_gravity)
     return "; also ".join(said[:2])
+
+
+def _gravity(risk: str) -> int:
+    """Return the place of a risk in a list of several, the gravest first."""
+    if risk == _SETS:
+        return len(_GRAVITY) + 1
+    return next((at for at, begin in enumerate(_GRAVITY) if risk.startswith(begin)), len(_GRAVITY))
 
 
 def _of_command(command: SimpleCommand, runs_another: bool, cwd: str, is_scratch: IsScratch) -> str:
@@ -139,7 +147,7 @@ def _of_command(command: SimpleCommand, runs_another: bool, cwd: str, is_scratch
         return extends
     name = program(command)
     if not name:
-        return "sets variables"
+        return _SETS
     words = [word for word in command.argv[1:] if not word.startswith("-")]
     if name in ("rm", "rmdir", "unlink", "shred") or (name == "find" and "-delete" in command.argv):
         return _deletes(words, cwd, is_scratch)

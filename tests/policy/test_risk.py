@@ -60,6 +60,10 @@ from tests.rows import each_row
         ),
         ("cat $X", "not known in advance (a variable or substitution): anything this user may do"),
         ("X=1", "sets variables"),
+        (
+            "X=1; tar xf a && ./run.sh",
+            "overwrites files, or runs programs that its options name; also runs code of this project: ./run.sh",
+        ),
     ],
 )
 def test_a_command_is_told_by_the_gravest_it_could_do(command: str, said: str) -> None:
