@@ -39,7 +39,7 @@ def with_secrets(*rules: str, mode: Mode = "ask") -> Policy:
         "rg --pr=sh x", "rg -L x", "rg x *.py", "rg -z x", "find . -fls x", "find -L . -name x", "find . -name *",
         "find -- -delete", "git log -O x", "git log --outp=x", "git diff *.py", "git log --format=%GK", "git --paginate log",
         "git branch x", "git tag x", "git cat-file --textconv x", "command -p ls", "command -v x y", "python3", "tail -f x",
-        "wc --files0-from=x", "md5sum -c x", "diff -r a b", "/bin/ls", "./ls", "X=1 ls", "ls &", "true {a,b}", "git log -n --output=x", "sort -k --output=x a", "git show --textconv", "rg -e --pre=sh x",
+        "wc --files0-from=x", "md5sum -c x", "diff -r a b", "ls >& '$(touch x)'", "ls <& '`touch x`'", "/bin/ls", "./ls", "X=1 ls", "ls &", "true {a,b}", "git log -n --output=x", "sort -k --output=x a", "git show --textconv", "rg -e --pre=sh x",
     ],
 )  # fmt: skip
 def test_only_permitted_options_make_a_reader(command: str) -> None:
