@@ -80,6 +80,7 @@ class SnapshotBuilder:
             last_prompt=view.prompts[-1].text if view.prompts else "",
             last_answer=view.last_answer,
             answered=view.is_answered,
+            unfinished=view.is_unfinished,
         )
 
     def context(self) -> ContextPicture:

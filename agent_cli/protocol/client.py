@@ -176,6 +176,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """True if the last answer is newer than the last prompt."""
     agents: tuple[AgentLine, ...] = ()
     """The sub-agents of this session, oldest first."""
+    unfinished: bool = True
+    """True if `UserInput("")` has something to continue: the last turn that counts did not end normally."""
     hook: str = ""
     """The hook that the turn has been waiting on for over half a second: its status text, or its name."""
 

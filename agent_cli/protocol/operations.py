@@ -151,6 +151,8 @@ class Rewind(OperationBase, frozen=True):
 
     turn_id: str
     what: Rewound = "both"
+    number: int = 0
+    """The prompt's number in the front end's list, to show while the operation waits; 0 if it has none."""
 
 
 class Resolve(OperationBase, frozen=True):
@@ -184,6 +186,8 @@ class MarkMessage(OperationBase, frozen=True):
 
     message_id: str
     mark: Mark
+    number: int = 0
+    """The message's number in the front end's list, to show while the operation waits; 0 if it has none."""
 
 
 class Rename(OperationBase, frozen=True):
@@ -246,16 +250,18 @@ def as_typed(operation: HistoryOperation) -> str:
             words = ["resolve", choice, *paths]
         case Compact(focus=focus, preview=preview):
             words = ["compact", ("preview:" if focus else "preview") if preview else "", focus]
-        case KeepSummary():
-            words = ["compact keep"]
+        case KeepSummary(text=text):
+            return f"/compact keep: {text}"
         case Uncompact():
             words = ["compact undo"]
-        case MarkMessage(mark=mark):
-            words = ["context", {"pinned": "pin", "dropped": "drop", "": "keep"}[mark]]
+        case MarkMessage(mark=mark, number=number):
+            words = ["context", {"pinned": "pin", "dropped": "drop", "": "keep"}[mark], str(number or "")]
         case Rename(title=title):
             words = ["rename", title]
-        case Redo() | Rewind():
-            words = [type(operation).__name__.lower()]
+        case Rewind(what=what, number=number):
+            words = ["rewind", str(number), "" if what == "both" else what] if number else ["rewind"]
+        case Redo():
+            words = ["redo"]
         case _:
             assert_never(operation)
     return " ".join(("/" + " ".join(filter(None, words))).split())

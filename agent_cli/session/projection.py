@@ -71,6 +71,8 @@ class Projection:
         self.cached_share: float | None = None
         self.last_end: StopReason | None = None
         """Stop reason of the newest turn; None while it runs."""
+        self._ends: dict[str, StopReason] = {}
+        """Turn id → its stop reason."""
         self.costs = costs.Costs()
         self.waiting: dict[str, str] = {}
         """Id → text of queued input that was neither started nor withdrawn, in order."""
@@ -132,6 +134,15 @@ class Projection:
         return next((fold for fold in folds if fold.id == first.id), None)
 
     @property
+    def is_unfinished(self) -> bool:
+        """True if there is something to continue: the turn of the newest message did not end normally."""
+        if not self._visible or self.open_calls:
+            return bool(self.open_calls)
+        last = self._visible[-1]
+        is_summary = isinstance(last, UserMessage) and last.origin == "summary"
+        return (self.last_end if is_summary else self._ends.get(last.turn_id)) != "end_turn"
+
+    @property
     def turns(self) -> int:
         """Number of turns that count and began with a prompt."""
         return len(self._turns)
@@ -146,7 +157,7 @@ class Projection:
             case ModelCalled():
                 self._call(index, record)
             case TurnEnded(stop_reason=reason):
-                self.last_end = reason
+                self.last_end = self._ends[record.turn_id] = reason
             case UserMessage():
                 self.last_end = None
             case InputQueued():

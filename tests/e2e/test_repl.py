@@ -607,6 +607,15 @@ def test_the_prompt_is_painted_before_the_line_editor_is_loaded_and_nothing_is_p
         assert person.text.count("next") == 49, "one more is cut by the edge"
 
 
+def test_your_own_command_that_kills_its_supervisor_says_how_it_ended(world: World) -> None:
+    world.measured()
+    with Person(world) as person:
+        person.say("!sleep 0.5; kill -9 $PPID; sleep 60")
+        person.wait("killed together with its supervisor: exit code unknown")
+        person.wait("(?m)^· exit 137 · sent with your next prompt")
+        person.leave()
+
+
 def test_the_terminal_echoes_again_when_the_program_is_killed_at_its_first_paint(
     world: World, own_tmp: None
 ) -> None:

@@ -19,7 +19,18 @@ from agent_cli.protocol.events import (
     TurnCompleted,
 )
 from agent_cli.protocol.messages import AssistantMessage
-from agent_cli.protocol.operations import Compact, Interrupt, Steer, TakeBack, Undo, UserInput
+from agent_cli.protocol.operations import (
+    Compact,
+    Interrupt,
+    KeepSummary,
+    MarkMessage,
+    Redo,
+    Rewind,
+    Steer,
+    TakeBack,
+    Undo,
+    UserInput,
+)
 from tests.engine.harness import Engine, approve_all, engine
 from tests.model.scripted import Pause, ScriptedModel, call, fail, hang, say
 
@@ -54,6 +65,22 @@ async def test_in_a_silent_stream(tmp_path: Path) -> None:
         assert isinstance(await it.prompt("again"), TurnCompleted)
         sent = it.model.requests[1].messages
         assert [m.text for m in sent[:2]] == ["go", "So far\n\n[interrupted]"]
+
+
+async def test_only_what_did_not_end_normally_can_be_continued(tmp_path: Path) -> None:
+    async with engine(tmp_path, say("done"), hang("So far"), say("and the rest"), hang()) as it:
+        seen = [it.agent.snapshot().unfinished]
+        await it.prompt("one")
+        seen.append(it.agent.snapshot().unfinished)
+        await stop_after(it, "two", it.until(lambda e: getattr(e, "text", "") == "So far"))
+        seen.append(it.agent.snapshot().unfinished)
+        await it.do(Undo())
+        seen.append(it.agent.snapshot().unfinished)
+        await it.do(Redo())
+        seen.append(it.agent.snapshot().unfinished)
+        assert isinstance(await it.prompt(""), TurnCompleted)
+        seen.append(it.agent.snapshot().unfinished)
+        assert seen == [False, False, True, False, True, False]
 
 
 async def test_before_the_first_byte(tmp_path: Path) -> None:
@@ -144,6 +171,18 @@ async def test_a_stop_hands_back_all_that_waits_and_begins_nothing(tmp_path: Pat
         assert isinstance(await it.prompt("again"), TurnCompleted)
         assert [message.text for message in it.session.prompts()] == ["one", "again"]
         assert len(it.model.requests) == 2 and it.agent.snapshot().unsent == ()
+
+
+async def test_a_waiting_command_keeps_its_number_and_its_text(tmp_path: Path) -> None:
+    async with engine(tmp_path, hang()) as it:
+        first = await it.submit(UserInput("one"))
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
+        for operation in (MarkMessage("m", "dropped", 1), Rewind("t", "code", 3), KeepSummary("Two\n  lines.")):
+            await it.submit(operation)
+        await it.submit(Interrupt())
+        await it.until_ended(first)
+        (returned,) = it.of(InputReturned)
+        assert returned.commands == ("/context drop 1", "/rewind 3 code", "/compact keep: Two\n  lines.")
 
 
 async def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:

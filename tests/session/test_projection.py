@@ -28,7 +28,7 @@ from tests.rows import each_row
 _SESSIONS = int(os.environ.get("AGENT_FUZZ", "0")) or 60
 _FACTS = (
     "settings", "name", "last_call", "cached_share", "last_end", "waiting", "pinned", "open_calls", "prompts", "plan",
-    "known_files", "last_answer", "is_answered", "turns",
+    "known_files", "last_answer", "is_answered", "turns", "is_unfinished",
 )  # fmt: skip
 """What may be asked of a projection."""
 
@@ -100,7 +100,11 @@ class Talk:
         return self.chance.choice(
             [
                 CallStarted(id="start", call_id=self.some(self.calls)),
-                TurnEnded(id="end", turn_id=self.some(self.turns), stop_reason="completed"),
+                TurnEnded(
+                    id="end",
+                    turn_id=self.some(self.turns),
+                    stop_reason=self.chance.choice(["end_turn", "interrupted"]),
+                ),
                 Named(id="name", title=self.new("title")),
                 InputQueued(id=self.new("q"), text="later"),
                 InputDequeued(id="taken", queued_ids=(self.some(queued),)),

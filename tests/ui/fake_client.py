@@ -82,6 +82,7 @@ SNAPSHOT = Snapshot(
     last_prompt="",
     last_answer="",
     answered=True,
+    unfinished=False,
 )
 STARTED = ev.SessionStarted(
     session_id="abc123", model="test/model", cwd="/work/project", mode="ask", sandbox="none", version="9.9"

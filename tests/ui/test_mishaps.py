@@ -99,6 +99,29 @@ def test_every_draft_left_behind_comes_back_and_none_is_glued_to_another(tmp_pat
         term.leave()
 
 
+def test_a_draft_behind_an_entry_of_the_history_comes_back(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("an earlier prompt\r")
+        term.wait("(?m)^— ")
+        term.send("half a thought")
+        term.wait("half a thought")
+        term.send("\x1b[A")
+        term.wait("(?m)^> an earlier prompt$")
+        term.pump(0.4)
+        term.process.kill()
+    with Session(tmp_path, drafted=True) as term:
+        term.wait(r"(?m)^> half a thought$")
+        term.send("\x03")
+        term.leave()
+
+
+def test_an_editor_that_fails_is_named_in_whole_words(tmp_path: Path) -> None:
+    with Session(tmp_path, EDITOR="false", TMPDIR=str(tmp_path), columns=58) as term:
+        term.send("\x07")
+        term.wait(r"exited with code 1, so the text is unchanged; see\nalso\b")
+        term.leave()
+
+
 def test_queued_prompts_and_a_draft_are_paragraphs(tmp_path: Path) -> None:
     with Session(tmp_path) as term:
         term.send("my draft")

@@ -24,6 +24,7 @@ from agent_cli.session.session import Session
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import Loaded, SessionFile, SessionLocked, read_session
 from agent_cli.ui.text.hints import AT_A_SHELL, advice
+from agent_cli.ui.text.lines import number
 from agent_cli.workspace.memory import Memory
 
 Word = Literal["undo", "redo"]
@@ -205,11 +206,13 @@ _PART: dict[Rewound, str] = {"both": "", "code": " (files only)", "conversation"
 
 
 def _turn(history: TurnUndo, asked: _UndoOptions) -> str:
-    """Return the id of the turn before which to go back."""
+    """Return the id of the turn before which to go back; print how many turns there are if that is fewer."""
     points = history.points()
     if not points:
         raise NothingToRestore("there is no turn to undo")
     if not asked.to:
+        if len(points) < asked.turns:
+            print(f"There {'is' if len(points) == 1 else 'are'} only {number(len(points), 'turn')} to undo.")
         return points[-min(asked.turns, len(points))].turn_id
     for point in points:
         if point.number == asked.to:
@@ -264,8 +267,8 @@ _FILES: dict[Saved, str] = {
 
 def _show_undone(history: TurnUndo) -> int:
     undone = history.redo_prompts()
-    for number, (prompt, what) in enumerate(undone, start=1):
-        print(f"{number:3}  {_first_line(prompt)}{_PART[what]}")
+    for at, (prompt, what) in enumerate(undone, start=1):
+        print(f"{at:3}  {_first_line(prompt)}{_PART[what]}")
     if not undone:
         print("There is nothing to redo.")
     return 0

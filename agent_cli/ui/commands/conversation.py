@@ -65,7 +65,7 @@ async def context(context: CommandContext, argument: str) -> None:
     if word not in _MARKS or item is None:
         context.say("/context drop N removes a message, pin N keeps it word for word, keep N takes either back.")
         return
-    await context.submit(MarkMessage(item.message_id, _MARKS[word]))
+    await context.submit(MarkMessage(item.message_id, _MARKS[word], int(number)))
     was = " (it was pinned)" if item.mark == "pinned" and word == "drop" else ""
     context.say(f"· {number.strip()} is {_MARKS[word] or 'as any other'}{was}: {lines.one_line(item.label, 80)}")
 
@@ -140,7 +140,10 @@ async def redo(context: CommandContext, argument: str) -> None:
 
 
 async def retry(context: CommandContext, argument: str) -> None:
-    """`/retry`: continue after a stop or a failure, or send the last request again."""
+    """`/retry`: continue after a stop or a failure."""
+    if not context.client.snapshot().unfinished:
+        context.say("There is nothing to retry: no turn was stopped or has failed. Nothing was sent.")
+        return
     await context.submit(UserInput(""))
 
 
@@ -174,7 +177,7 @@ async def rewind(context: CommandContext, argument: str) -> None:
     elif found is None:
         context.say(f"Prompt {lines.one_line(number, 20)} is not in the list; /rewind shows it.")
     else:
-        await context.submit(Rewind(found.turn_id, chosen))
+        await context.submit(Rewind(found.turn_id, chosen, found.number))
 
 
 async def resolve(context: CommandContext, argument: str) -> None:

@@ -123,7 +123,7 @@ class Repl:
                 await self._stop_tasks()
         leaving = self._conversation.exit_reason
         if leaving.is_final:
-            self._draft.keep(self._screen.text)
+            self._draft.keep(self._screen.unsent_text)
         else:
             leaving = msgspec.structs.replace(leaving, draft=self._screen.text)
             self._draft.close()
@@ -303,7 +303,7 @@ class Repl:
             await self._awake.wait()
             await asyncio.sleep(_TICK_S)
             self.dialogs.tick()
-            self._draft.keep(self._screen.text)
+            self._draft.keep(self._screen.unsent_text)
             if not self.busy():
                 if not self.dialogs.waits:
                     self._awake.clear()

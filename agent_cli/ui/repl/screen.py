@@ -179,6 +179,17 @@ class Screen:
         """The draft with its pastes expanded."""
         return self._pastes.expanded(self.draft.text)
 
+    @property
+    def unsent_text(self) -> str:
+        """Everything typed and not sent: the draft, and a draft behind the history entry that is shown. An
+        unchanged entry counts only if there is nothing behind it: it is saved already."""
+        entries = self.draft._working_lines
+        hidden = entries[-1] if self.draft.working_index < len(entries) - 1 else ""
+        if not hidden.strip():
+            return self.text
+        is_entry = self.draft.text in self._history.get_strings()
+        return self._pastes.expanded(hidden if is_entry else f"{self.draft.text}\n\n{hidden}")
+
     def type(self, text: str) -> None:
         """Insert text into the draft as if typed; a lone line break is ignored."""
         if text.strip("\n"):
@@ -374,7 +385,7 @@ class Screen:
             done = Edited(buffer.text, f"The editor could not be started: {error.strerror or error}.")
         self._editor = None
         if done.problem:
-            self._pending += f"{done.problem}\n"
+            self._pending += "".join(f"{row}\n" for row in lines.wrap(done.problem, self.columns))
         buffer.document = Document(done.text)
         if pending := self.flush_pending():
             self.print(clean(pending, keep_sgr=True))

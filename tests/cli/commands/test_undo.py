@@ -218,6 +218,12 @@ def more_turns(world: World) -> None:
     world.run("run", "-c", "once more", "--mode", "yolo")
 
 
+def test_an_undo_of_more_turns_than_there_are_says_how_many_there_were(changed: World) -> None:
+    done = changed.run("undo", "--turns", "99")
+    assert done.code == 0 and done.out.startswith("There is only 1 turn to undo.\nUndid: change\n")
+    assert files(changed) == BEFORE
+
+
 @pytest.mark.long
 def test_several_turns_go_at_once_and_come_back_one_by_one_or_together(changed: World) -> None:
     more_turns(changed)

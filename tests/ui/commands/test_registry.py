@@ -114,7 +114,6 @@ def test_paths_and_prose_are_no_commands(text: str) -> None:
         ("/undo 3", Undo(3)),
         ("/redo", Redo()),
         ("/compact the parser", Compact("the parser")),
-        ("/retry", UserInput("")),
         ("/mode plan", ChangeSettings(mode="plan")),
         ("/model other", ChangeSettings(model="test/other")),
         ("/model new/model", ChangeSettings(model="new/model")),
@@ -137,12 +136,12 @@ def test_paths_and_prose_are_no_commands(text: str) -> None:
         ("/compact undo: all of it", Compact("undo: all of it")),
         ("/compact keep", KeepSummary("S: what was done")),
         ("/compact undo", Uncompact()),
-        ("/context pin 1", MarkMessage("m1", "pinned")),
-        ("/context drop 2", MarkMessage("r1", "dropped")),
-        ("/context keep 2", MarkMessage("r1", "")),
-        ("/rewind 3", Rewind("t2", "both")),
-        ("/rewind 1 code", Rewind("t1", "code")),
-        ("/rewind 1 conversation", Rewind("t1", "conversation")),
+        ("/context pin 1", MarkMessage("m1", "pinned", 1)),
+        ("/context drop 2", MarkMessage("r1", "dropped", 2)),
+        ("/context keep 2", MarkMessage("r1", "", 2)),
+        ("/rewind 3", Rewind("t2", "both", 3)),
+        ("/rewind 1 code", Rewind("t1", "code", 1)),
+        ("/rewind 1 conversation", Rewind("t1", "conversation", 1)),
         ("/resolve merge a.py b.py", Resolve("merge", ("a.py", "b.py"))),
         ("/resolve old", Resolve("old")),
         ("/resolve keep a.py", Resolve("mine", ("a.py",))),
@@ -217,12 +216,17 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/bug", "/state/bug.zip {'colours': 'no'}"),
         ("/copy", "no answer to copy yet"),
         ("/queue", "Nothing waits"),
+        ("/retry", "nothing to retry"),
     ],
 )
 async def test_commands_that_answer(line: str, word: str) -> None:
     desk = await run(line)
     assert word in "\n".join(desk.said)
     assert not desk.client.submitted
+
+
+async def test_a_turn_that_did_not_end_normally_is_retried() -> None:
+    assert (await run("/retry", unfinished=True)).client.operations(UserInput) == [UserInput("")]
 
 
 async def test_jobs_are_listed_with_their_logs() -> None:
@@ -288,7 +292,7 @@ async def test_an_undo_of_more_turns_than_there_are_says_how_many_there_were() -
 
 async def test_dropping_what_was_pinned_says_so() -> None:
     desk = await run("/context drop 3")
-    assert desk.client.operations(MarkMessage) == [MarkMessage("m2", "dropped")]
+    assert desk.client.operations(MarkMessage) == [MarkMessage("m2", "dropped", 3)]
     assert "it was pinned" in desk.said[0]
     assert "pinned)" not in (await run("/context keep 3")).said[0]
 
@@ -327,8 +331,8 @@ async def test_every_command_of_the_table_can_be_run(name: str) -> None:
         ("/model", ["test/other"], ChangeSettings(model="test/other")),
         ("/mode", ["plan"], ChangeSettings(mode="plan")),
         ("/effort", ["high"], ChangeSettings(effort="high")),
-        ("/rewind", ["3", "code"], Rewind("t2", "code")),
-        ("/rewind", ["1", "both"], Rewind("t1", "both")),
+        ("/rewind", ["3", "code"], Rewind("t2", "code", 3)),
+        ("/rewind", ["1", "both"], Rewind("t1", "both", 1)),
     ],
 )
 async def test_what_is_picked_is_done(line: str, picks: list[str], operation: Operation) -> None:

@@ -20,6 +20,8 @@ from agent_cli.ui.services import CommandEnd
 _TIMEOUT_S = 3600.0
 _TIMED_OUT = 124
 """Exit code of a timeout, as used by `timeout`."""
+_KILLED = 137
+"""Exit code of a death by SIGKILL, as a shell reports it."""
 _LOOK_EVERY_S = 0.1
 
 
@@ -63,6 +65,7 @@ async def run_own_command(
         while not await running.ended_within(_LOOK_EVERY_S):
             if time.monotonic() - begun > _TIMEOUT_S:
                 await to_the_end(running.stop())
+                emit(f"[stopped after {_TIMEOUT_S:g} s]\n")
                 return CommandEnd(_TIMED_OUT)
             if log is None or background is None or not background.is_set():
                 continue
@@ -75,4 +78,7 @@ async def run_own_command(
     finally:
         if log is not None:
             log.close()
-    return CommandEnd(_TIMED_OUT if running.exit_code is None else running.exit_code)
+    if running.exit_code is None:
+        emit("[killed together with its supervisor: exit code unknown]\n")
+        return CommandEnd(_KILLED)
+    return CommandEnd(running.exit_code)
