@@ -5,6 +5,7 @@ elsewhere. Every printable key goes into the answer line. It decides nothing bef
 by the whole line; the effect of Enter is shown beside the line. Two chords, which begin no words, decide at once.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
@@ -73,6 +74,8 @@ class ApprovalDialog:
         """The rule about to be saved, while the dialog asks for its scope."""
         self._hunks: HunkChoice | None = None
         self._shows_risk = False
+        self._is_above = False
+        """True if the commands are printed above the question."""
         self._guard = self._chords = Guard(now)
 
     @property
@@ -104,6 +107,24 @@ class ApprovalDialog:
         return tuple(each for each in self._calls.offered() if each.name != "risk" or not self._shows_risk)
 
     # Drawing
+
+    def move_commands(self, theme: Theme, width: int, rows: int) -> Sequence[ApprovalItem]:
+        """Return the calls whose commands must be printed above, because the question with them needs
+        more than `rows` rows. The question then does not contain them."""
+        items = self._calls.items
+        if not self._holds(items) or all(item.preview_kind != "command" for item in items):
+            return ()
+        listed = [row for at in range(len(items)) for row in self._rows(at, theme, width)] if items[1:] else []
+        sizes = []
+        for self._calls.at in reversed(range(len(items))):
+            facts = self._facts(theme, width)
+            sizes.append(len(self._head(theme, width)) + len(facts) + len(self._choices(theme, width, 0)))
+        self._is_above = len(listed) + max(sizes) > rows
+        return items if self._is_above else ()
+
+    def _holds(self, items: Sequence[ApprovalItem]) -> bool:
+        """Return True if the question contains the commands of these calls."""
+        return not self._is_above and commands_in_question(items)
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
         """Return the question with the call, the reason with the rule that asks, and the choices, all within
@@ -141,7 +162,7 @@ class ApprovalDialog:
             place = where(item) if item.preview_kind == "command" else ""
             asked = f"Allow call {self._calls.at + 1} of {count}{' ' * bool(place)}{place}?"
             return asked_by(self.agent_name, asked), []
-        holds = commands_in_question([item] if edited else self._calls.items)
+        holds = self._holds([item] if edited else self._calls.items)
         edit = "(edited)" if edited else ""
         return question(item, width - 2, holds_command=holds, note=edit, agent=self.agent_name)
 
@@ -169,7 +190,7 @@ class ApprovalDialog:
 
     def _batch(self, theme: Theme, width: int, rows: int) -> list[str]:
         """Return the calls of a batch with the decisions so far; in full if the question contains the commands."""
-        if commands_in_question(self._calls.items):
+        if self._holds(self._calls.items):
             listed = [row for at in range(len(self._calls.items)) for row in self._rows(at, theme, width)]
             if len(listed) <= rows:
                 return listed
@@ -187,7 +208,7 @@ class ApprovalDialog:
         mark = {None: " ", True: "✓", False: "✗"}[self._calls.allowed(at)]
         head = f"{'❯' if at == self._calls.at else ' '} {mark} {at + 1}/{len(self._calls.items)} "
         room = width - len(head)
-        is_whole = item.preview_kind == "command" and commands_in_question(self._calls.items)
+        is_whole = item.preview_kind == "command" and self._holds(self._calls.items)
         first, *rest = command_rows(item, room) if is_whole else [call_name(item, room)]
         role: Role = "strong" if at == self._calls.at else "muted"
         return [theme.paint(role, head) + first, *(" " * len(head) + row for row in rest)]
@@ -329,7 +350,7 @@ class ApprovalDialog:
         if text == initial or not text.strip():
             return ""
         self._calls.edit(text)
-        if self._item.preview_kind == "command" and commands_in_question([self._calls.shown]):
+        if self._item.preview_kind == "command" and self._holds([self._calls.shown]):
             return ""
         return "Edited, y runs it:\n" + "\n".join("  " + line for line in visible(text).split("\n"))
 

@@ -113,10 +113,22 @@ def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> l
     """Return the rows printed above the question: in full what each call would run or change, unless the question
     itself contains it. Each of several calls has its name above it."""
     in_question = commands_in_question(items)
-    rows: list[str] = []
-    for number, item in enumerate(items, 1):
+    bodies = []
+    for item in items:
         body = [] if item.preview_kind == "command" and in_question else _body(item, theme, width - 2)
-        body = [*_rewrite(item, theme, width - 2), *body]
+        bodies.append([*_rewrite(item, theme, width - 2), *body])
+    return _named(items, bodies, theme, width)
+
+
+def render_commands(items: Sequence[ApprovalItem], theme: Theme, width: int) -> list[str]:
+    """Return the rows of the commands of a request, for a screen too small for the question with them."""
+    bodies = [_body(item, theme, width - 2) if item.preview_kind == "command" else [] for item in items]
+    return _named(items, bodies, theme, width)
+
+
+def _named(items: Sequence[ApprovalItem], bodies: Sequence[list[str]], theme: Theme, width: int) -> list[str]:
+    rows: list[str] = []
+    for number, (item, body) in enumerate(zip(items, bodies, strict=True), 1):
         if body and len(items) > 1:
             name = call_name(item, width - 8)
             rows.append(f"{theme.paint('warning', f'{number}/{len(items)}')} {theme.paint('strong', name)}")

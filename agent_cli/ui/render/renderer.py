@@ -476,7 +476,16 @@ class Renderer:
         for item in event.items:
             if item.preview_kind == "diff":
                 self._previewed[item.call_id] = item.preview
-        if rows := render_preview(event.items, self._theme, self._width()):
+        self._above_question(render_preview(event.items, self._theme, self._width()))
+
+    def print_commands(self, items: Sequence[ev.ApprovalItem]) -> None:
+        """Print the commands that need approval above a question that has no room for them."""
+        from .approval_preview import render_commands
+
+        self._above_question(render_commands(items, self._theme, self._width()))
+
+    def _above_question(self, rows: list[str]) -> None:
+        if rows:
             self._print_reads()
             self._last = self._last and "other"  # a blank row before it, none before the result
             self._print("tool", rows)

@@ -211,7 +211,11 @@ class Repl:
             case ev.ApprovalRequested():
                 from ..dialogs.approval import ApprovalDialog
 
-                self.dialogs.ask(ApprovalDialog(event, time.monotonic()))
+                dialog = ApprovalDialog(event, time.monotonic())
+                self._renderer.print_commands(
+                    dialog.move_commands(self.theme, self._screen.columns, self._screen.dialog_rows)
+                )
+                self.dialogs.ask(dialog)
                 self.attention.answer_needed(f"{_of(event.agent_name)}a call waits for your answer")
             case ev.QuestionAsked():
                 from ..dialogs.question import QuestionDialog

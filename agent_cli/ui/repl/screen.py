@@ -271,6 +271,11 @@ class Screen:
         return self._output.get_size().rows
 
     @property
+    def dialog_rows(self) -> int:
+        """Number of rows for a question, without the answer line and the status line."""
+        return max(3, self.rows - 3)
+
+    @property
     def columns(self) -> int:
         """Width of the terminal in columns."""
         return self._output.get_size().columns
@@ -422,7 +427,7 @@ class Screen:
             layout.focus(wanted)
 
     def _live_lines(self) -> list[str]:
-        room = max(3, self.rows - (3 if self.dialogs.dialog else 4))
+        room = self.dialog_rows if self.dialogs.dialog else max(3, self.rows - 4)
         out = self.controller.frame(max(3, min(self.rows - 7, 20)))
         if self.rows >= AIRY_ROWS:
             out = [*out[-(room - 1) :], ""]  # a rule would be broken in two in a narrower window

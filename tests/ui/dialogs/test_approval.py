@@ -253,6 +253,18 @@ def test_nothing_of_a_dialog_is_wider_than_the_screen(width: int, rows: int) -> 
             assert len(drawn) <= rows + 1
 
 
+@each_row(("count", "rows", "moved"), [(1, 8, False), (1, 4, True), (3, 12, False), (3, 7, True)])
+def test_commands_that_a_low_screen_would_cut_are_moved_out_of_the_question(
+    count: int, rows: int, moved: bool
+) -> None:
+    wide = msgspec.structs.replace(item(), preview="rm -rf " + "b" * 40)
+    asking = dialog(*[wide] * count)
+    assert len(asking.move_commands(NONE, 40, rows)) == (count if moved else 0)
+    drawn = asking.draw(NONE, 40, rows)
+    assert len(drawn) <= rows or moved
+    assert ("b" * 5 in "".join(drawn)) is not moved
+
+
 def test_a_long_reason_ends_in_an_ellipsis() -> None:
     drawn = dialog(msgspec.structs.replace(item(), reason="because " * 100)).draw(NONE, 60, 20)
     assert drawn[3].endswith("because…") and drawn[4] == "  [mode ask]"

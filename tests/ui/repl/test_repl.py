@@ -586,6 +586,23 @@ def test_what_is_asked_stands_once_and_the_program_says_that_it_waits(
         term.leave()
 
 
+@pytest.mark.parametrize(("columns", "rows"), [(80, 6), (40, 8)])
+def test_a_command_without_room_in_the_question_is_printed_above_it(
+    tmp_path: Path, columns: int, rows: int
+) -> None:
+    command = "cd/work&&makethe-whole-thing--with-a-flag"
+    with Session(tmp_path, "edit", columns=columns, rows=rows) as term:
+        term.send("each\r")
+        term.until(lambda: "1yyes" in (text := re.sub(r"\s+", "", term.text)) and command in text, 60.0, "printed")
+        term.pump(0.6)
+        term.type("y\r")
+        term.wait(r"\+new")
+        term.pump(0.6)
+        term.type("y\r")
+        term.wait("(?m)^— ")
+        term.leave()
+
+
 @SIZES
 def test_a_batch_names_tools_and_keeps_the_keys_in_sight(tmp_path: Path, columns: int, rows: int) -> None:
     with Session(tmp_path, "edit", columns=columns, rows=rows) as term:
