@@ -434,6 +434,7 @@ def test_what_the_user_ran_goes_with_the_next_prompt_also_when_another_session_w
         person.wait("exit 0 · sent with your next prompt")
         person.say(left_by.format(open=path.stem.rpartition("-")[2], folder=world.home))
         until(lambda: not person.pump(0.02) or person.text.count("/help for commands") == 2)
+        person.wait("The output of !echo what-I-ran, run before, is sent with your next prompt")
         person.ask("explain that")
         person.leave()
         other.leave()

@@ -106,6 +106,9 @@ class Conversation:
     async def begin(self, first_input: FirstInput) -> None:
         """Send the first input of a session."""
         self._commands = first_input.commands + self._commands
+        if run := first_input.commands:
+            what = lines.one_line(f"!{run[0].command}", 60) if len(run) == 1 else f"{len(run)} of your !commands"
+            self._context.say(f"The output of {what}, run before, is sent with your next prompt.")
         if first_input.has_piped_text:
             await self.submit(UserInput(first_input.text, is_data=not first_input.has_prompt))
         elif first_input.text.strip():

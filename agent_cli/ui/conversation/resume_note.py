@@ -3,6 +3,8 @@
 Shared by both front ends.
 """
 
+import re
+
 from agent_cli.protocol.client import Snapshot
 from agent_cli.protocol.sanitize import clean
 
@@ -10,6 +12,7 @@ from ..text import lines
 from ..text.theme import Theme
 
 _ANSWER_ROWS = 6
+_IMAGE_MARK = re.compile(r"\[image \d+\]")
 _NO_ANSWER = "No answer to that yet."
 _STOPPED = "The last turn was interrupted when the program was ended; /retry continues."
 
@@ -60,4 +63,12 @@ def never_sent(now: Snapshot, drafts: list[str]) -> tuple[str, str]:
     drafts = [draft for draft in drafts if draft.strip() not in now.unsent]
     said = [what_was_queued(now)] if now.unsent else []
     said += ["What you were typing when the program ended is in the input line."] if drafts else []
-    return "\n".join(said), "\n\n".join((*now.unsent, *drafts))
+    text = "\n\n".join((*now.unsent, *drafts))
+    return "\n".join([*said, *lost_images(text)]), text
+
+
+def lost_images(text: str) -> list[str]:
+    """Return a message if a restored text has marks of pasted images, which are not saved with it."""
+    if not (marks := dict.fromkeys(_IMAGE_MARK.findall(text))):
+        return []
+    return [f"The image is not saved with the text: paste it again in place of {', '.join(marks)}."]

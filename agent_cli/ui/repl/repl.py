@@ -160,6 +160,8 @@ class Repl:
         while self._screen.has_early:  # otherwise typed-ahead text would be sent together with it
             await asyncio.sleep(_POLL_S)
         self._screen.prefill(first_input.draft)
+        for lost in resume_note.lost_images(first_input.draft):
+            self.say(lost)
         drafts = self._draft.left_behind()
         if self._now.unsent or drafts:
             note, text = resume_note.never_sent(self._now, drafts)
