@@ -32,7 +32,7 @@ def with_secrets(*rules: str, mode: Mode = "ask") -> Policy:
         "git config http.extraheader", "git config get http.extraheader", "git reflog expire --all", "git reflog delete HEAD",
         "git symbolic-ref HEAD x", "git symbolic-ref -d x", "git submodule update", "git notes add x", "git diff-tree --ext-diff x",
         "tar xf a", "tar tf a --to-command=sh", "tar -I sh -tf a", "tar tf host:a", "tar -tf a -x", "base64 -d a", "yarn --version",
-        "jq env a", "jq -f x a", "awk 1 a", "env", "xxd a b", "uniq a*", "uniq a b", "uniq - x", "sort *", "sort a*", "sort -uo x a",
+        "jq env a", "jq -f x a", "awk 1 a", "env", "xxd a b", "xxd a -l18", "uniq a -c", "uniq -- a -c", "uniq a*", "uniq a b", "uniq - x", "sort *", "sort a*", "sort -uo x a",
         "sort --out=x a", "sort --compress-prog=sh a", "date 01010101", "date -f .env", "date --set=x", "file -f.env",
         "file -C -m x", "tree -o x", "printf -v PATH x", "printf %n PATH", "printf '%5n' 'a[`x`]'", "ls -L", "grep -R x .",
         "grep -rR x .", "grep --dereference-recursive x", "grep -f a b", "grep --fil=a b", "grep -d recurse x", "rg --pre sh x",

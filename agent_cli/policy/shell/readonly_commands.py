@@ -39,6 +39,8 @@ class Program(msgspec.Struct, frozen=True):
     `none`: no globs at all, because the second file is written to."""
     ends: bool = True
     """True if `--` ends its options."""
+    options_first: bool = False
+    """True if an option behind the first operand may be taken for a file, which is written to."""
     opens: Opens = ""
     opens_all: str = ""
 
@@ -159,7 +161,8 @@ READERS: dict[str, Program] = {
         globs="none",
     ),
     "uniq": Program(
-        r"-[cdDiuz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)", "-[fsw]", most=1, globs="none"
+        r"-[cdDiuz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)", "-[fsw]", most=1, globs="none",
+        options_first=True,
     ),
     "diff": Program(
         r"-[abBdeEinNpqstTuwy]+|-[UCW]\d+|--(unified|context|width)=\d+|--(unified|context|brief|side-by-side"
@@ -175,7 +178,7 @@ READERS: dict[str, Program] = {
     "test": Program("-[defhLrswxzn]|-nt|-ot|-ef", globs="named"),
     **dict.fromkeys(["sha512sum", "sha224sum", "sha384sum", "b2sum", "cksum"], _SUMS),
     "expand": Program(r"-t\d+|-i", "-t"),
-    "xxd": Program(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none"),
+    "xxd": Program(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none", options_first=True),
     "base64": Program(r"-i|-w\d+|--wrap=\d+", "-w", most=1),
     "tar": Program(
         "-t[vzjJ]*f", operand="[^:]*", pattern="t[vzjJ]*f", unpatterned="-t[vzjJ]*f", globs="none", ends=False
@@ -363,6 +366,8 @@ def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | 
     rest = iter(words)
     for word in rest:
         if word.glob and not _glob_is_safe(reader, word, ended):
+            return None
+        if operands and reader.options_first:
             return None
         if ended or not word.text.startswith("-") or word.text == "-":
             operands.append(word)
