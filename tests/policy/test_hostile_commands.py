@@ -10,7 +10,7 @@ from agent_cli.policy.authorize import Policy, authorize
 from agent_cli.policy.rules.globs import globs_meet
 from agent_cli.policy.rules.rule import BUILT_IN, RuleError, Rules, parse_rule
 from agent_cli.policy.shell.parser import Unsure, parse
-from agent_cli.protocol.actions import Allow, Ask, Mode, RunCommand
+from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, RunCommand
 from agent_cli.sandbox.profile.environment import child_env
 from tests.policy.test_authorize import ROOT, kind, policy, run
 from tests.rows import each_row
@@ -295,3 +295,28 @@ def test_children_get_gits_guards_behind_the_users_own_settings() -> None:
 
 def test_the_root_of_these_tests_is_no_real_directory() -> None:
     assert not Path(ROOT).exists()
+
+
+@each_row(
+    "command",
+    [
+        "echo rm -rf a | xargs env", "echo rm a | xargs timeout 5", "echo rm a | xargs nice -n 5", "echo a | xargs sh",
+        "echo -c 'rm a' | xargs bash -x", "echo rm | xargs -I% % a", "echo rm | xargs -I % env % a", "echo rm | xargs -i {} a",
+        "echo rm | xargs -I% sh -c '% a'", "echo m | xargs -IX bash -c 'rX a'", "echo ';rm a' | xargs watch ls", "echo push | xargs git",
+        "echo push | xargs -I% git % a", "echo push | xargs git --no-pager", "echo rm a | parallel", "parallel ::: 'rm a'",
+        "find . -exec env {} ;", "find . -exec sh -c 'rm {}' ;", "find . -exec git {} ;", "echo a | xargs busybox",
+    ],
+)  # fmt: skip
+def test_a_program_that_comes_from_other_words_is_not_guessed(command: str) -> None:
+    for allowed in ("allow shell", "allow shell(xargs *)"):
+        verdict = run(command, policy(allowed, "deny shell(rm *)", "deny shell(git push*)", mode="yolo"))
+        assert isinstance(verdict, Ask) and "cannot be checked" in verdict.reason
+
+
+@each_row(
+    "command",
+    ["ls | xargs rm", "ls | xargs -I{} cp {} d", "ls | xargs -n1 wc -l", "find . -exec grep x {} +", "ls | xargs sh run.sh"],
+)  # fmt: skip
+def test_a_program_that_is_seen_is_judged_whatever_else_it_gets(command: str) -> None:
+    verdict = run(command, policy("deny shell(*)", mode="yolo"))
+    assert isinstance(verdict, Deny) and verdict.rule.startswith("deny shell")
