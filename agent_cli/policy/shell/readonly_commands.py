@@ -86,7 +86,7 @@ _RG = Program(
     globs="named", opens="visible",
     opens_all=_RG_SHORT + r"[u.g].*|--hidden|--no-ignore.*|--unrestricted|--i?glob(=.*)?",
 )  # fmt: skip
-_SED_PART = r"([^/\\\[\n]|\\[^\n]|\[\^?[^]^[/\\\n][^][/\\\n]*\])*"
+_SED_PART = r"([^/\\\[\n]|\\[^\n]|\[\^?([^]^[/\\\n]|\\[a-z])([^][/\\\n]|\\[a-z])*\])*"
 """Text between two slashes. sed ends no part at a slash within brackets: with an odd bracket, what looks like text
 here could be a command `w` or `e` for sed."""
 _SED_PLACE = rf"(\d+|\$|/{_SED_PART}/I?)"
@@ -94,6 +94,11 @@ _SED_COMMAND = (
     rf"({_SED_PLACE}(,({_SED_PLACE}|[+~]\d+))? *)?!?([pdq=]|s/{_SED_PART}/([^/\\\n]|\\[^\n])*/[gIip\d]*"
     rf"|s\|{_SED_PART.replace('/', '|')}\|([^|\\\n]|\\[^\n])*\|[gIip\d]*)"
 )
+_AWK = (
+    r"(?![\s\S]*(system|getline|close|fflush|extension|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|ARG|@|\\\n))"
+    r"([^{|]|\|\|)*(\{([^>|]|\|\|)*)?"
+)
+"""awk writes, and runs programs, by `>` within braces, by `|` and by its functions; `ARGV` makes it read other files."""
 _FIND = Program(
     r"-(print|print0|ls|empty|not|o|or|a|and|prune|xdev|mount|depth|readable|writable|executable|daystart|true"
     r"|false"
@@ -106,7 +111,7 @@ _FIND = Program(
 
 READERS: dict[str, Program] = {
     "echo": _TEXT,
-    "printf": Program(operand=r"(?!(.*[^%])?%[^%a-zA-Z]*n)[^$`]*", paths=False),
+    "printf": Program(operand=r"(?!([\s\S]*[^%])?%[^%a-zA-Z]*n)[^$`]*", paths=False),
     "pwd": Program("-[LP]", most=0, paths=False),
     **dict.fromkeys(["true", "false"], _TEXT),
     "sleep": Program(paths=False),
@@ -136,6 +141,8 @@ READERS: dict[str, Program] = {
     "nl": Program(r"-[bhf](a|t|n)|-w\d+|-n(ln|rn|rz)|-s.+|-[iv]\d+", "-[bnwsiv]"),
     "rev": Program(),
     "tac": Program("-[br]+"),
+    "zcat": Program(),
+    "hostname": Program(most=0, paths=False),
     "paste": Program("-[sz]+|-d.+", "-d"),
     "comm": Program("-[123z]+|--total|--nocheck-order"),
     "fold": Program(r"-[bs]+|-w\d+|-\d+", "-w"),
@@ -190,8 +197,7 @@ READERS: dict[str, Program] = {
         pattern=r"(?!.*(env|input|include|import|debug|stderr|modulemeta|halt|\$))[\w.\[\]\"|,:{}() ?=<>!+*'-]*",
         globs="named",
     ),
-    "awk": Program("-F.+", "-F", pattern=r"(NR *[<>=]=? *\d+ *|/[\w .-]*/ *)?\{ *print [$\w, \":-]*\}",
-    globs="named"),
+    "awk": Program("-F.+", "-F", pattern=_AWK, globs="named"),
     **dict.fromkeys(["grep", "egrep", "fgrep"], _GREP),
     "rg": _RG,
     "find": _FIND,
@@ -213,7 +219,7 @@ _LOG = (
     r"|abbrev"
     r"|diff-filter|since|after|before|until|author|committer|grep|skip|max-count|unified|color-moved|relative"
     r"|find-renames"
-    r"|min-parents|diff-algorithm|ignore-submodules)=.+|--(format|pretty)=(?!.*%G)[\s\S]*|--(stat|shortstat"
+    r"|min-parents|diff-algorithm|ignore-submodules)=.+|--(format|pretty)=(?![\s\S]*%G)[\s\S]*|--(stat|shortstat"
     r"|numstat"
     r"|dirstat|name-only|name-status|summary|all|cached|staged|word-diff|first-parent|reverse|follow|full-index"
     r"|raw|minimal"
