@@ -143,9 +143,13 @@ def _of_command(command: SimpleCommand, runs_another: bool, cwd: str, is_scratch
     """Return the risk of one command; "" if it only reads, or only runs another one."""
     written = [path for path in command.writes if not path.startswith("/dev/")]
     extends = f"overwrites or extends {_listed(written)}" if written else ""
-    if reading(msgspec.structs.replace(command, operator="", has_unseen_words=False)) is not None:
-        return extends
     name = program(command)
+    is_harmless = name in READERS and READERS[name].globs == "any"
+    seen = msgspec.structs.replace(
+        command, operator="", has_unseen_words=command.has_unseen_words and not is_harmless
+    )
+    if reading(seen) is not None:
+        return extends
     if not name:
         return _SETS
     words = [word for word in command.argv[1:] if not word.startswith("-")]

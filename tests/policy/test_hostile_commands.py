@@ -10,7 +10,7 @@ from agent_cli.policy.authorize import Policy, authorize
 from agent_cli.policy.rules.globs import globs_meet
 from agent_cli.policy.rules.rule import BUILT_IN, RuleError, Rules, parse_rule
 from agent_cli.policy.shell.parser import Unsure, parse
-from agent_cli.protocol.actions import Allow, Ask, Mode, RunCommand
+from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, RunCommand
 from agent_cli.sandbox.profile.environment import child_env
 from tests.policy.test_authorize import ROOT, kind, policy, run
 from tests.rows import each_row
@@ -32,7 +32,10 @@ def with_secrets(*rules: str, mode: Mode = "ask") -> Policy:
         "git config http.extraheader", "git config get http.extraheader", "git reflog expire --all", "git reflog delete HEAD",
         "git symbolic-ref HEAD x", "git symbolic-ref -d x", "git submodule update", "git notes add x", "git diff-tree --ext-diff x",
         "tar xf a", "tar tf a --to-command=sh", "tar -I sh -tf a", "tar tf host:a", "tar -tf a -x", "base64 -d a", "yarn --version",
-        "jq env a", "jq -f x a", "awk 1 a", "env", "xxd a b", "uniq a*", "uniq a b", "uniq - x", "sort *", "sort a*", "sort -uo x a",
+        "jq env a", "jq -f x a", "env", "printf 'a\n%n' PATH", "git log --format='a\n%GK'",
+        "awk '{print > \"x\"}' a", "awk 'BEGIN {system(\"x\")}'", "awk '1\n{system(\"x\")}' a", "awk '{\"x\" | getline}' a", "awk '{print | \"x\"}' a",
+        "awk 'BEGIN {ARGV[1] = \"b\"; ARGC = 2} 1'", "awk '{print ENVIRON[\"A\"]}' a", "awk -f x a", "awk -i inplace 1 a",
+        "awk '@load \"x\"; 1' a", "awk '{sys\\\ntem(\"x\")}' a", "awk '{f = \"sys\"; @f(1)}' a", "awk 1 a -f x", "zcat -S x a", "hostname x", "xxd a b", "xxd a -l18", "uniq a -c", "uniq -- a -c", "uniq a*", "uniq a b", "uniq - x", "sort *", "sort a*", "sort -uo x a",
         "sort --out=x a", "sort --compress-prog=sh a", "date 01010101", "date -f .env", "date --set=x", "file -f.env",
         "file -C -m x", "tree -o x", "printf -v PATH x", "printf %n PATH", "printf '%5n' 'a[`x`]'", "ls -L", "grep -R x .",
         "grep -rR x .", "grep --dereference-recursive x", "grep -f a b", "grep --fil=a b", "grep -d recurse x", "rg --pre sh x",
@@ -59,7 +62,8 @@ def test_only_permitted_options_make_a_reader(command: str) -> None:
         "git grep -n foo", "git grep -nE -A3 'a|b' -- src", "git grep -e foo --and -e bar", "git config user.email",
         "git config --get remote.origin.url", "git config get branch.main.merge", "git reflog", "git reflog show -5 HEAD",
         "git symbolic-ref --short HEAD", "git submodule status", "git notes list", "git diff-tree --no-commit-id --name-only -r HEAD",
-        "tar tf a.tgz", "tar -tzvf a.tgz", "base64 -w 0 a", "free -m", "node -v", "java -version", "openssl version",
+        "awk 1 a", "awk '/a/,/b/' f", "awk 'NR>=10 && NR<=20' f", "awk -F: '$3 > 5 {s+=$1} END {print s}' f", "awk 'length > 9' f",
+        "sed 's/^[ \\t]*//' f", "zcat a.gz", "hostname", "tar tf a.tgz", "tar -tzvf a.tgz", "base64 -w 0 a", "free -m", "node -v", "java -version", "openssl version",
     ],
 )  # fmt: skip
 def test_common_reading_stays_reading(command: str) -> None:
@@ -242,7 +246,7 @@ def test_everyday_work_runs_in_yolo(command: str) -> None:
         ("git log --output=x", "shell(git log --output=x)"), ("git -c a=b commit", "shell(git -c a=b commit)"),
         ("python3 a.py", "shell(python3 a.py)"), ("npx x y", "shell(npx x y)"), ("tar xf a", "shell(tar xf a)"),
         ("timeout 5 make", "shell(make)"), ("ssh h 'a b'", ""), ("curl x y", ""),
-        ("awk 1 a", ""), ("vim a", "shell(vim a)"), ("docker ps -a", ""),
+        ("awk 'BEGIN {system(1)}'", ""), ("vim a", "shell(vim a)"), ("docker ps -a", ""),
     ],
 )  # fmt: skip
 def test_a_prefix_is_offered_only_from_the_table(command: str, offered: str) -> None:
@@ -295,3 +299,28 @@ def test_children_get_gits_guards_behind_the_users_own_settings() -> None:
 
 def test_the_root_of_these_tests_is_no_real_directory() -> None:
     assert not Path(ROOT).exists()
+
+
+@each_row(
+    "command",
+    [
+        "echo rm -rf a | xargs env", "echo rm a | xargs timeout 5", "echo rm a | xargs nice -n 5", "echo a | xargs sh",
+        "echo -c 'rm a' | xargs bash -x", "echo rm | xargs -I% % a", "echo rm | xargs -I % env % a", "echo rm | xargs -i {} a",
+        "echo rm | xargs -I% sh -c '% a'", "echo m | xargs -IX bash -c 'rX a'", "echo ';rm a' | xargs watch ls", "echo push | xargs git",
+        "echo push | xargs -I% git % a", "echo push | xargs git --no-pager", "echo rm a | parallel", "parallel ::: 'rm a'",
+        "find . -exec env {} ;", "find . -exec sh -c 'rm {}' ;", "find . -exec git {} ;", "echo a | xargs busybox",
+    ],
+)  # fmt: skip
+def test_a_program_that_comes_from_other_words_is_not_guessed(command: str) -> None:
+    for allowed in ("allow shell", "allow shell(xargs *)"):
+        verdict = run(command, policy(allowed, "deny shell(rm *)", "deny shell(git push*)", mode="yolo"))
+        assert isinstance(verdict, Ask) and "cannot be checked" in verdict.reason
+
+
+@each_row(
+    "command",
+    ["ls | xargs rm", "ls | xargs -I{} cp {} d", "ls | xargs -n1 wc -l", "find . -exec grep x {} +", "ls | xargs sh run.sh"],
+)  # fmt: skip
+def test_a_program_that_is_seen_is_judged_whatever_else_it_gets(command: str) -> None:
+    verdict = run(command, policy("deny shell(*)", mode="yolo"))
+    assert isinstance(verdict, Deny) and verdict.rule.startswith("deny shell")

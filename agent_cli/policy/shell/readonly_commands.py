@@ -39,6 +39,8 @@ class Program(msgspec.Struct, frozen=True):
     `none`: no globs at all, because the second file is written to."""
     ends: bool = True
     """True if `--` ends its options."""
+    options_first: bool = False
+    """True if an option behind the first operand may be taken for a file, which is written to."""
     opens: Opens = ""
     opens_all: str = ""
 
@@ -84,7 +86,7 @@ _RG = Program(
     globs="named", opens="visible",
     opens_all=_RG_SHORT + r"[u.g].*|--hidden|--no-ignore.*|--unrestricted|--i?glob(=.*)?",
 )  # fmt: skip
-_SED_PART = r"([^/\\\[\n]|\\[^\n]|\[\^?[^]^[/\\\n][^][/\\\n]*\])*"
+_SED_PART = r"([^/\\\[\n]|\\[^\n]|\[\^?([^]^[/\\\n]|\\[a-z])([^][/\\\n]|\\[a-z])*\])*"
 """Text between two slashes. sed ends no part at a slash within brackets: with an odd bracket, what looks like text
 here could be a command `w` or `e` for sed."""
 _SED_PLACE = rf"(\d+|\$|/{_SED_PART}/I?)"
@@ -92,6 +94,11 @@ _SED_COMMAND = (
     rf"({_SED_PLACE}(,({_SED_PLACE}|[+~]\d+))? *)?!?([pdq=]|s/{_SED_PART}/([^/\\\n]|\\[^\n])*/[gIip\d]*"
     rf"|s\|{_SED_PART.replace('/', '|')}\|([^|\\\n]|\\[^\n])*\|[gIip\d]*)"
 )
+_AWK = (
+    r"(?![\s\S]*(system|getline|close|fflush|extension|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|ARG|@|\\\n))"
+    r"([^{|]|\|\|)*(\{([^>|]|\|\|)*)?"
+)
+"""awk writes, and runs programs, by `>` within braces, by `|` and by its functions; `ARGV` makes it read other files."""
 _FIND = Program(
     r"-(print|print0|ls|empty|not|o|or|a|and|prune|xdev|mount|depth|readable|writable|executable|daystart|true"
     r"|false"
@@ -104,7 +111,7 @@ _FIND = Program(
 
 READERS: dict[str, Program] = {
     "echo": _TEXT,
-    "printf": Program(operand=r"(?!(.*[^%])?%[^%a-zA-Z]*n)[^$`]*", paths=False),
+    "printf": Program(operand=r"(?!([\s\S]*[^%])?%[^%a-zA-Z]*n)[^$`]*", paths=False),
     "pwd": Program("-[LP]", most=0, paths=False),
     **dict.fromkeys(["true", "false"], _TEXT),
     "sleep": Program(paths=False),
@@ -134,6 +141,8 @@ READERS: dict[str, Program] = {
     "nl": Program(r"-[bhf](a|t|n)|-w\d+|-n(ln|rn|rz)|-s.+|-[iv]\d+", "-[bnwsiv]"),
     "rev": Program(),
     "tac": Program("-[br]+"),
+    "zcat": Program(),
+    "hostname": Program(most=0, paths=False),
     "paste": Program("-[sz]+|-d.+", "-d"),
     "comm": Program("-[123z]+|--total|--nocheck-order"),
     "fold": Program(r"-[bs]+|-w\d+|-\d+", "-w"),
@@ -159,7 +168,8 @@ READERS: dict[str, Program] = {
         globs="none",
     ),
     "uniq": Program(
-        r"-[cdDiuz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)", "-[fsw]", most=1, globs="none"
+        r"-[cdDiuz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)", "-[fsw]", most=1, globs="none",
+        options_first=True,
     ),
     "diff": Program(
         r"-[abBdeEinNpqstTuwy]+|-[UCW]\d+|--(unified|context|width)=\d+|--(unified|context|brief|side-by-side"
@@ -175,7 +185,7 @@ READERS: dict[str, Program] = {
     "test": Program("-[defhLrswxzn]|-nt|-ot|-ef", globs="named"),
     **dict.fromkeys(["sha512sum", "sha224sum", "sha384sum", "b2sum", "cksum"], _SUMS),
     "expand": Program(r"-t\d+|-i", "-t"),
-    "xxd": Program(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none"),
+    "xxd": Program(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none", options_first=True),
     "base64": Program(r"-i|-w\d+|--wrap=\d+", "-w", most=1),
     "tar": Program(
         "-t[vzjJ]*f", operand="[^:]*", pattern="t[vzjJ]*f", unpatterned="-t[vzjJ]*f", globs="none", ends=False
@@ -187,8 +197,7 @@ READERS: dict[str, Program] = {
         pattern=r"(?!.*(env|input|include|import|debug|stderr|modulemeta|halt|\$))[\w.\[\]\"|,:{}() ?=<>!+*'-]*",
         globs="named",
     ),
-    "awk": Program("-F.+", "-F", pattern=r"(NR *[<>=]=? *\d+ *|/[\w .-]*/ *)?\{ *print [$\w, \":-]*\}",
-    globs="named"),
+    "awk": Program("-F.+", "-F", pattern=_AWK, globs="named"),
     **dict.fromkeys(["grep", "egrep", "fgrep"], _GREP),
     "rg": _RG,
     "find": _FIND,
@@ -210,7 +219,7 @@ _LOG = (
     r"|abbrev"
     r"|diff-filter|since|after|before|until|author|committer|grep|skip|max-count|unified|color-moved|relative"
     r"|find-renames"
-    r"|min-parents|diff-algorithm|ignore-submodules)=.+|--(format|pretty)=(?!.*%G)[\s\S]*|--(stat|shortstat"
+    r"|min-parents|diff-algorithm|ignore-submodules)=.+|--(format|pretty)=(?![\s\S]*%G)[\s\S]*|--(stat|shortstat"
     r"|numstat"
     r"|dirstat|name-only|name-status|summary|all|cached|staged|word-diff|first-parent|reverse|follow|full-index"
     r"|raw|minimal"
@@ -363,6 +372,8 @@ def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | 
     rest = iter(words)
     for word in rest:
         if word.glob and not _glob_is_safe(reader, word, ended):
+            return None
+        if operands and reader.options_first:
             return None
         if ended or not word.text.startswith("-") or word.text == "-":
             operands.append(word)

@@ -89,6 +89,7 @@ _GIT_ALONE = r"--(version|help|exec-path|html-path|man-path|info-path)|-[vh]"
 _GIT_RUNS = (
     r"(bisect run|submodule( -\S+)* foreach|filter-branch|rebase .*(-x|--e)|difftool .*-x|for-each-repo)\b.*"
 )
+_UNSEEN = "what `{}` runs comes from other words"
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
@@ -151,8 +152,9 @@ def git_settings(command: SimpleCommand) -> tuple[str, ...]:
 def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
     name = program(command)
     words = list(command.words[1:])
+    fed = command.has_unseen_words
     if name in SHELLS:
-        return [], _shell_script(name, words)
+        return [], _shell_script(name, words, fed)
     if name == "eval":
         return [], [_joined(words[1:] if words[:1] == [Word("--")] else words)]
     if name == "find":
@@ -161,15 +163,19 @@ def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
         return _parallel(words), []
     if name == "script":
         return [], _recorded(words)
-    normalize(command)
+    verb = words[len(words) + 1 - len(normalize(command)) :][:1]
+    if name == "git" and (verb[0].glob if verb else fed):
+        raise Unsure(_UNSEEN.format(name))
     wrapper = WRAPPERS.get(name)
     if wrapper is None or (words and re.fullmatch(wrapper.queries, words[0].text)):
         return [], []
-    return _unwrapped(name, wrapper, words, command.has_unseen_words)
+    return _unwrapped(name, wrapper, words, fed)
 
 
 def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:
     rest = _past_options(name, words, wrapper.flags, wrapper.valued)
+    if name == "xargs":
+        rest = _replaced(rest, _placeholders(words[: len(words) - len(rest)]))
     assigns = []
     while wrapper.assigns and rest and re.fullmatch(_ASSIGNMENT, rest[0].text, re.DOTALL):
         assigns.append(rest.pop(0).text.partition("=")[0])
@@ -178,6 +184,8 @@ def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tup
         raise Unsure(f"what `{name}` runs depends on file names")
     if wrapper.operands and rest and rest[0].text in ("-c", "--command"):
         return [], [_joined(rest[1:])]
+    if fed and (not rest or wrapper.script):
+        raise Unsure(_UNSEEN.format(name))
     if not rest:
         return ([SimpleCommand((), assigns=tuple(assigns))] if assigns else []), []
     if wrapper.script:
@@ -185,6 +193,22 @@ def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tup
     if not rest[0].text or rest[0].text.startswith("-"):
         raise Unsure(f"an option of `{name}` that is not known")
     return [SimpleCommand(tuple(rest), assigns=tuple(assigns), has_unseen_words=fed or wrapper.feeds)], []
+
+
+def _placeholders(options: list[Word]) -> list[str]:
+    """Return the texts that `xargs` replaces by its input."""
+    found = []
+    for at, option in enumerate(options):
+        if option.text == "-I":
+            found += [word.text for word in options[at + 1 : at + 2]]
+        elif match := re.match(r"-I|-i|--replace=?", option.text):
+            found.append(option.text[match.end() :] or "{}")
+    return found
+
+
+def _replaced(words: list[Word], placeholders: list[str]) -> list[Word]:
+    """Mark the words that hold a placeholder as ones that may become any others."""
+    return [Word(word.text, word.glob or any(text in word.text for text in placeholders)) for word in words]
 
 
 def _past_options(name: str, words: list[Word], flags: str, valued: str) -> list[Word]:
@@ -201,10 +225,12 @@ def _past_options(name: str, words: list[Word], flags: str, valued: str) -> list
     return rest
 
 
-def _shell_script(name: str, words: list[Word]) -> list[str]:
+def _shell_script(name: str, words: list[Word], fed: bool) -> list[str]:
     if [word.text for word in words] in (["--version"], ["--help"]):
         return []
     rest = _past_options(name, words, _SHELL_FLAGS, _SHELL_VALUED)
+    if fed and not rest:
+        raise Unsure(_UNSEEN.format(name))
     options = [word.text for word in words[: len(words) - len(rest)]]
     if not any(re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", option) for option in options):
         return []
@@ -220,7 +246,7 @@ def _find_commands(words: list[Word]) -> list[SimpleCommand]:
             end = next((i for i in range(at + 1, len(words)) if words[i].text in (";", "+")), len(words))
             if end == at + 1 or words[at + 1].glob or words[at + 1].text.startswith(("{", "-")):
                 raise Unsure("what `find` runs is not certain")
-            found.append(SimpleCommand(tuple(words[at + 1 : end]), has_unseen_words=True))
+            found.append(SimpleCommand(tuple(_replaced(words[at + 1 : end], ["{}"])), has_unseen_words=True))
     return found
 
 
@@ -230,7 +256,9 @@ def _parallel(words: list[Word]) -> list[SimpleCommand]:
     rest = _past_options("parallel", words[:ends], r"-[kqtvXmN0u]+|-[jnN]\d+%?|--[\w-]+(=.*)?", "-[jnNaIP]")
     if rest and " " in rest[0].text:
         rest = [*(Word(text) for text in rest[0].text.split()), *rest[1:]]
-    return [SimpleCommand(tuple(rest), has_unseen_words=True)] if rest else []
+    if not rest:
+        raise Unsure(_UNSEEN.format("parallel"))
+    return [SimpleCommand(tuple(_replaced(rest, ["{"])), has_unseen_words=True)]
 
 
 def _recorded(words: list[Word]) -> list[str]:
