@@ -111,14 +111,19 @@ class ApprovalDialog:
     def move_commands(self, theme: Theme, width: int, rows: int) -> Sequence[ApprovalItem]:
         """Return the calls whose commands must be printed above, because the question with them needs
         more than `rows` rows. The question then does not contain them."""
-        items = self._calls.items
-        if not self._holds(items) or all(item.preview_kind != "command" for item in items):
+        items, at = self._calls.items, self._calls.at
+        if (
+            self._stage != "call"
+            or not self._holds(items)
+            or all(item.preview_kind != "command" for item in items)
+        ):
             return ()
         listed = [row for at in range(len(items)) for row in self._rows(at, theme, width)] if items[1:] else []
         sizes = []
         for self._calls.at in reversed(range(len(items))):
             facts = self._facts(theme, width)
             sizes.append(len(self._head(theme, width)) + len(facts) + len(self._choices(theme, width, 0)))
+        self._calls.at = at
         self._is_above = len(listed) + max(sizes) > rows
         return items if self._is_above else ()
 

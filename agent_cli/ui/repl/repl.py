@@ -28,6 +28,7 @@ from ..commands import registry
 from ..commands.api import Choice, ExitReason, FirstInput
 from ..conversation import resume_note
 from ..conversation.conversation import Conversation
+from ..dialogs.base import Dialog
 from ..dialogs.dialog_queue import DialogQueue
 from ..dialogs.picker import Picker
 from ..notifications import Notifications
@@ -214,9 +215,7 @@ class Repl:
                 from ..dialogs.approval import ApprovalDialog
 
                 dialog = ApprovalDialog(event, time.monotonic())
-                self._renderer.print_commands(
-                    dialog.move_commands(self.theme, self._screen.columns, self._screen.dialog_rows)
-                )
+                self._move_commands(dialog)
                 self.dialogs.ask(dialog)
                 self.attention.answer_needed(f"{_of(event.agent_name)}a call waits for your answer")
             case ev.QuestionAsked():
@@ -241,6 +240,16 @@ class Repl:
             case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed():
                 self._turn_over(event)
         self._changed()
+
+    def _move_commands(self, dialog: Dialog) -> None:
+        """Print the commands of a question above it if the window is too small for the question with them."""
+        from ..dialogs.approval import ApprovalDialog
+
+        if isinstance(dialog, ApprovalDialog) and (
+            moved := dialog.move_commands(self.theme, self._screen.columns, self._screen.dialog_rows)
+        ):
+            self._renderer.print_commands(moved)
+            self._changed()
 
     def _own_names(self) -> list[str]:
         """Return the names of the user's own commands."""
@@ -309,6 +318,8 @@ class Repl:
             await self._awake.wait()
             await asyncio.sleep(_TICK_S)
             self.dialogs.tick()
+            if self.dialogs.dialog is not None:
+                self._move_commands(self.dialogs.dialog)  # the window may have become smaller
             self._draft.keep(self._screen.unsent_text)
             if not self.busy():
                 if not self.dialogs.waits:

@@ -603,6 +603,21 @@ def test_a_command_without_room_in_the_question_is_printed_above_it(
         term.leave()
 
 
+def test_a_command_that_a_smaller_window_cuts_is_printed_above_the_question(tmp_path: Path) -> None:
+    command = "cd/work&&makethe-whole-thing--with-a-flag"
+    with Session(tmp_path, "edit") as term:
+        term.send("each\r")
+        term.wait(r"(?m)^\? Run  cd /work")
+        term.resize(80, 6)
+        term.wait("Run the command above|side of the workspace")
+        term.until(lambda: re.search(r"(?m)^  cd /work", term.text), 60.0, "printed")
+        assert command in re.sub(r"\s+", "", term.text)
+        term.send("\x1b")
+        term.wait("Interrupted")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
 @SIZES
 def test_a_batch_names_tools_and_keeps_the_keys_in_sight(tmp_path: Path, columns: int, rows: int) -> None:
     with Session(tmp_path, "edit", columns=columns, rows=rows) as term:
