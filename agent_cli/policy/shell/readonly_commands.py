@@ -98,7 +98,7 @@ _AWK = (
     r"(?![\s\S]*(system|getline|close|fflush|extension|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|ARG|@|\\\n))"
     r"([^{|]|\|\|)*(\{([^>|]|\|\|)*)?"
 )
-"""awk writes, and runs programs, by `>` within braces, by `|` and by its functions; `ARGV` makes it read other files."""
+"""awk writes and runs programs by `>` within braces, by `|` and by its functions. `ARGV` names other files."""
 _FIND = Program(
     r"-(print|print0|ls|empty|not|o|or|a|and|prune|xdev|mount|depth|readable|writable|executable|daystart|true"
     r"|false"
