@@ -160,10 +160,6 @@ class BatchFolder:
                 (parent / str(number)).mkdir(mode=0o700)
                 return number
 
-    def attempt(self, task_id: str, number: int) -> Path:
-        """Return the folder of an attempt."""
-        return self.path / "tasks" / task_id / str(number)
-
     def close(self) -> None:
         """Release the lock; safe to call twice."""
         if self._results >= 0:

@@ -15,7 +15,7 @@ from agent_cli.workspace.worktrees.clean import size_bytes, where_processes_stan
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import WorktreeError, open_worktree
 
-from ..attempt import AttemptResult
+from ..attempt import AttemptResult, attempt_folder
 from ..attempts.run import PATCH_FILE, SANDBOX_FILE
 
 
@@ -72,7 +72,7 @@ def _check_patch(out: Path, result: AttemptResult) -> None:
     Raises:
         WorktreeError: its patch is missing in OUT, or differs.
     """
-    path = out / "tasks" / result.id / str(result.attempt) / PATCH_FILE
+    path = attempt_folder(out, result.id, result.attempt) / PATCH_FILE
     if result.patch is None or hashlib.sha256(read_regular(path)).hexdigest() != result.patch.sha256:
         raise WorktreeError(f"{path} does not hold its changes")
 

@@ -14,7 +14,7 @@ from agent_cli import __version__
 from agent_cli.fs.files import make_private, replace_file
 from agent_cli.protocol.stop_reason import EXIT_CODES, UNVERIFIED
 
-from ..attempt import AttemptResult, Failure
+from ..attempt import AttemptResult, Failure, attempt_folder
 from ..job import EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
 from ..task import Task
 from . import events
@@ -170,17 +170,18 @@ class BatchRun:
         """Start an attempt; return False if none can start now."""
         task, folder = state.task, self._folder
         number = folder.new_attempt(task.id)
+        path = attempt_folder(folder.path, task.id, number)
         key = f"{self._batch.id}/{task.id}/{number}"
         try:
             allowed = self._budget.reserve(key, task.max_cost)
         except ValueError as error:
-            folder.attempt(task.id, number).rmdir()
+            path.rmdir()
             self._schedule.put_back(state)
             if not self._running:
                 self._no_more(f"budget: {error}")
             return False
         slot = next(each for each in range(len(self._slots) + 1) if each not in self._slots)
-        settings, path = self._settings, folder.attempt(task.id, number)
+        settings = self._settings
         job = Job(
             key=key, task=task, attempt=number, spec_hash=state.spec_hash, agent_version=__version__,
             folder=str(path), closed=(str(folder.path), *settings.closed), place=str(settings.place or ""),
@@ -248,7 +249,7 @@ class BatchRun:
 
     def _store_files(self, event: Finished) -> None:
         """Write the files that a worker sent back."""
-        path = self._folder.attempt(event.result.id, event.result.attempt)
+        path = attempt_folder(self._folder.path, event.result.id, event.result.attempt)
         if event.files:
             make_private(path)
         for name, data in event.files.items():
@@ -261,7 +262,7 @@ class BatchRun:
         """Record an attempt. If it ends a second time, it is stored and paid, but not counted."""
         running = self._running.pop(key, None)
         if running is None:
-            path = self._folder.attempt(result.id, result.attempt)
+            path = attempt_folder(self._folder.path, result.id, result.attempt)
             with contextlib.suppress(OSError):
                 replace_file(path / LATE_FILE, msgspec.json.encode(result))
             self._budget.settle(key, result)
