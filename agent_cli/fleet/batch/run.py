@@ -15,6 +15,7 @@ from agent_cli.fs.files import make_private, replace_file
 from agent_cli.protocol.stop_reason import EXIT_CODES, UNVERIFIED
 
 from ..attempt import AttemptResult, Failure, attempt_folder
+from ..attempts.agent_process import RETRY, RetryDelay
 from ..job import EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
 from ..task import Task
 from . import events
@@ -196,7 +197,7 @@ class BatchRun:
             await self._engine.submit(job)
         except EngineError as error:
             self._no_more(str(error))
-            self._settle(key, self._failed(key, "lost", "engine", str(error)))
+            self._settle(key, self._lost(key, "engine", str(error)))
         else:
             self._watch(events.AttemptBegan(task.id, number))
         return True
@@ -226,15 +227,15 @@ class BatchRun:
                 self._settle(event.key, event.result)
             case Lost():
                 if running:
-                    self._settle(event.key, self._failed(event.key, "lost", "lost", event.why))
+                    self._settle(event.key, self._lost(event.key, "lost", event.why))
 
     def _progress(self, running: _Running, line: msgspec.Raw) -> None:
         job = running.job
         self._watch(events.AttemptProgressed(job.task.id, job.attempt, line))
-        if not bytes(line).startswith(b'{"type":"retry_scheduled"'):
+        if not bytes(line).startswith(RETRY):
             return
         try:
-            retry = msgspec.json.decode(line, type=_Retry)
+            retry = msgspec.json.decode(line, type=RetryDelay)
         except msgspec.DecodeError:
             return
         pace = self._pace(job.task)
@@ -295,11 +296,11 @@ class BatchRun:
         if self._refused >= _AUTH_FAILURES and result.error:
             self._no_more(f"{_AUTH_FAILURES} attempts in a row were refused: {result.error.message}")
 
-    def _failed(self, key: str, outcome: Literal["lost"], kind: str, why: str) -> AttemptResult:
+    def _lost(self, key: str, kind: str, why: str) -> AttemptResult:
         running = self._running[key]
         job = running.job
         return AttemptResult(
-            id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome=outcome,
+            id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome="lost",
             error=Failure(kind, why), started=running.since, finished=time.time(), base_commit=job.task.ref,
             model=job.task.model, agent_version=__version__,
         )  # fmt: skip
@@ -316,15 +317,6 @@ class BatchRun:
             spent_usd=self._budget.spent,
             waited_s=sum(pace.waited_s for pace in self._paces.values()),
         )
-
-
-class _RetryError(msgspec.Struct, frozen=True):
-    kind: str = ""
-
-
-class _Retry(msgspec.Struct, frozen=True):
-    delay_s: float
-    error: _RetryError
 
 
 def _named(task: Task) -> Task:
