@@ -134,11 +134,7 @@ class _McpServer:
         return call
 
     def _resumed(self, params: wire.CallToolRequestParams) -> _Call | None:
-        """Return the call that a request resumes, after delivering its answer.
-
-        Raises:
-            MCPError: the call no longer waits.
-        """
+        """Return the call that a request resumes, after delivering its answer."""
         if params.request_state is None:
             return None
         call = self._waiting.pop(params.request_state, None)

@@ -186,11 +186,7 @@ def _chosen(tasks: list[Task], request: BatchRequest) -> list[Task]:
 
 
 def _check_places(batch: Batch, out: Path) -> None:
-    """Refuse results inside a plain folder that is copied for each attempt.
-
-    Raises:
-        UsageError: the results would be inside such a folder.
-    """
+    """Refuse results inside a plain folder that is copied for each attempt."""
     real = Path(os.path.realpath(out))
     for task in batch.tasks:
         if not task.ref and "://" not in task.repo and real.is_relative_to(task.repo):
@@ -200,11 +196,7 @@ def _check_places(batch: Batch, out: Path) -> None:
 
 
 def _check_prices(request: BatchRequest, batch: Batch) -> None:
-    """Refuse a budget for models of unknown price, because it could not be enforced.
-
-    Raises:
-        UsageError: there are such models.
-    """
+    """Refuse a budget for models of unknown price, because it could not be enforced."""
     if request.budget is None or request.allow_unknown_cost:
         return
     from agent_cli.model.routing import probe_of, resolve

@@ -173,11 +173,7 @@ def _ms(began: float) -> str:
 
 
 def _agrees() -> bool:
-    """Ask the user.
-
-    Raises:
-        UsageError: standard input or output is not a terminal.
-    """
+    """Ask the user."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("trusting a server needs your confirmation: run this in a terminal, or add --yes")
     return input("Trust it? It runs with your rights. [y] Yes [n] No (empty: n): ").strip().lower() in ("y", "yes")

@@ -181,11 +181,7 @@ def _print_all(lines: Iterator[str]) -> None:
 
 
 def _agrees(offer: _Offer, yes_hash: str | None, question: str) -> bool:
-    """Ask the user, unless exactly this hash was given.
-
-    Raises:
-        UsageError: the user cannot be asked, or another hash was given.
-    """
+    """Ask the user, unless exactly this hash was given."""
     hash = offer.installed.hash
     if yes_hash is not None:
         if yes_hash != hash:

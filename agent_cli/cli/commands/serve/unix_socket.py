@@ -103,11 +103,7 @@ def _descends(pid: int, ancestor: int) -> bool:
 
 
 def _check_folders(folder: Path) -> None:
-    """Check that nobody else can replace the socket, in its folder or through a folder above it.
-
-    Raises:
-        UsageError: somebody can, or there is no such folder.
-    """
+    """Check that nobody else can replace the socket, in its folder or through a folder above it."""
     try:
         real = folder.resolve(strict=True)
         found = [(each, each.stat()) for each in (real, *real.parents)]
@@ -135,11 +131,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _check_free(path: Path) -> None:
-    """Check that a path is free or has a socket that nobody serves any more.
-
-    Raises:
-        UsageError: the socket is served, or another file is there.
-    """
+    """Check that a path is free or has a socket that nobody serves any more."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:

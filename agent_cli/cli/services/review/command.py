@@ -68,11 +68,7 @@ def _progress(line: str) -> None:
 
 
 def _targets(chosen: ParsedOptions) -> list[tuple[str, str]]:
-    """Return the formats and files to write.
-
-    Raises:
-        UsageError: there is no such format, or a file cannot be written; checked before the review.
-    """
+    """Return the formats and files to write; all are checked before the review."""
     found = []
     if (name := chosen.text("output_file")) is not None:
         found.append(("--output-file", chosen.text("format") or "text", name))
