@@ -52,25 +52,25 @@ _TICK_S = 1.0
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line of `agent batch`."""
 
-    sources: tuple[str, ...]
-    out: Path | None
+    sources: tuple[str, ...] = ()
+    out: Path | None = None
     slots: int
     budget: float | None
     allow_unknown_cost: bool
     filter: str
     limit: int | None
-    shuffle: int | None
+    shuffle: int | None = None
     retry: Any
     keep: Any
     keep_gb: float
-    result: str
-    engine: str
-    address: str
-    scheduler_file: str
-    insecure_cluster: bool
+    result: str = "patch"
+    engine: str = "local"
+    address: str = ""
+    scheduler_file: str = ""
+    insecure_cluster: bool = False
     dry_run: bool
     json: bool
-    defaults: dict[str, Any]
+    defaults: dict[str, Any] = {}
     trace: bool = False
     closed: tuple[Path, ...] = ()
     """Files and folders hidden from agents, in addition to the results and the files of `verify_files`."""
