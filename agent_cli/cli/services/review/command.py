@@ -23,8 +23,7 @@ from agent_cli.ui.headless.runner import StopHandle
 from agent_cli.ui.signals import signal_handlers
 
 from .options import FORMATS, OPTIONS
-from .order import ReviewOrder, order_of
-from .reviewing import carry_out, review_setup
+from .reviewing import ReviewOrder, carry_out, order_of, review_setup
 
 
 def run_review(values: dict[str, Any]) -> int:
