@@ -190,7 +190,9 @@ class BatchRun:
             slot=slot, keep=settings.keep, max_cost=allowed, queued_s=time.time() - self._begun,
             traced=settings.traced,
         )  # fmt: skip
-        replace_file(path / JOB_FILE, msgspec.json.encode(msgspec.structs.replace(job, task=_named(task))))
+        # A later run needs no texts.
+        named = Task(id=task.id, prompt="", repo=task.repo, ref=task.ref, model=task.model)
+        replace_file(path / JOB_FILE, msgspec.json.encode(msgspec.structs.replace(job, task=named)))
         self._slots.add(slot)
         self._running[key] = _Running(state, job, time.time())
         try:
@@ -317,11 +319,6 @@ class BatchRun:
             spent_usd=self._budget.spent,
             waited_s=sum(pace.waited_s for pace in self._paces.values()),
         )
-
-
-def _named(task: Task) -> Task:
-    """Return the part of the task that a later run needs in `job.json`, without its texts."""
-    return Task(id=task.id, prompt="", repo=task.repo, ref=task.ref, model=task.model)
 
 
 def batch_exit_code(tasks: Sequence[Task], results: Sequence[AttemptResult], stop: str, stopped: str) -> int:

@@ -160,7 +160,8 @@ def summarize(
     lines = list(results)
     counted, repeated, outdated = _counted(tasks, lines)
     left_out = skipped or {}
-    rows = tuple(_row(task, counted[task.id], left_out.get(task.id, "")) for task in _sorted(tasks))
+    in_order = sorted(tasks, key=lambda task: task.id)
+    rows = tuple(_row(task, counted[task.id], left_out.get(task.id, "")) for task in in_order)
     attempts = [each for row in rows for each in counted[row.id]]
     found = Counter(each.outcome for each in attempts)
     checked = {task.id for task in tasks if task.verify and task.id not in left_out}
@@ -193,10 +194,6 @@ def summarize(
 
 def _is_solved(attempt: AttemptResult) -> bool:
     return attempt.outcome == "solved"
-
-
-def _sorted(tasks: Sequence[Task]) -> list[Task]:
-    return sorted(tasks, key=lambda task: task.id)
 
 
 def _counted(

@@ -124,8 +124,9 @@ class _McpServer:
 
     def _begun(self, context: Any, params: wire.CallToolRequestParams) -> _Call:
         call = _Call(params.name)
+        can_ask = bool(context.session.check_client_capability(_ELICITS))
         carried_out = self._served.call(
-            params.name, dict(params.arguments or {}), _can_ask(context), call.ask, call.progress
+            params.name, dict(params.arguments or {}), can_ask, call.ask, call.progress
         )
         call.task = asyncio.create_task(carried_out)
         self._running.add(call.task)
@@ -172,10 +173,6 @@ def _as_result(outcome: Outcome) -> wire.CallToolResult:
     images = [wire.ImageContent(data=each.data, mime_type=each.media_type) for each in outcome.images]
     text = wire.TextContent(text=outcome.text)
     return wire.CallToolResult(content=[text, *images], is_error=outcome.is_error)
-
-
-def _can_ask(context: Any) -> bool:
-    return bool(context.session.check_client_capability(_ELICITS))
 
 
 async def _elicited(context: Any, question: Question) -> str | None:
