@@ -163,9 +163,9 @@ def _failed(connection: Connection, error: ServerError, after: str) -> Iterator[
     name = connection.definition.name
     yield f"{name}: failed after {after}"
     yield f"  {_line(str(error))}"
-    if connection.log:
+    if connection.log_lines:
         yield "  last lines on stderr:"
-        yield from (f"    {_line(line)}" for line in list(connection.log)[-8:])
+        yield from (f"    {_line(line)}" for line in list(connection.log_lines)[-8:])
 
 
 def _ms(began: float) -> str:
