@@ -115,6 +115,23 @@ def fence(text: str, least: int = 3) -> str:
     return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
 
 
+def fenced(text: str, language: str = "") -> str:
+    """Return `text` as a code block of Markdown that no part of it can close."""
+    return f"{fence(text)}{language}\n{text}\n{fence(text)}"
+
+
+def code_span(line: str) -> str:
+    """Return a line as code within Markdown text, which no part of it can close."""
+    ticks = fence(line, 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
+
+
+def clip(text: str, most: int) -> str:
+    """Return `text` in at most `most` characters; a longer one ends with an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 class Sanitizer:
     """Streaming version of `clean`; bytes are decoded as UTF-8."""
 

@@ -63,11 +63,7 @@ async def clipboard_image(
 
 
 def _read_command(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command of this desktop.
-
-    Raises:
-        NoPicture: there is no desktop.
-    """
+    """Return the command of this desktop."""
     if sys.platform == "darwin":
         return _MAC
     if env.get("WAYLAND_DISPLAY"):
