@@ -230,7 +230,7 @@ def near_places(there: Lines, what: Passage) -> list[LineRange]:
     found: dict[int, tuple[float, LineRange | None]] = {}
     threshold = _NO_RIVAL
     work = WorkLimit(_MAX_WORK)
-    for start in _likely_starts(keys, wanted):
+    for start in likely_starts(keys, wanted):
         ratio, aligned, extra = _aligned(there, what, keys, wanted, start, work)
         if work.done:  # places not compared might match equally well
             return []
@@ -261,7 +261,7 @@ def _unrivalled(
     return [*good.values(), *(LineRange(there.offsets[at], there.offsets[at], None) for at in rivals)]
 
 
-def _likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
+def likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
     """Return the likely start lines of the wanted lines, likeliest first."""
     places: dict[str, list[int]] = {key: [] for key in wanted if len(key) > 2}
     for number, key in enumerate(keys):
