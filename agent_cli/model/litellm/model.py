@@ -136,7 +136,8 @@ class LiteLLMModel(Unconnected):
                     put(event)
                 async with _limit(limits.idle_s):
                     chunk = await anext(chunks, None)
-            for event in stream.end(_raw_finish(chunks)):
+            # What was received: LiteLLM invents a reason for streams that stop without.
+            for event in stream.end(str(getattr(chunks, "received_finish_reason", None) or "")):
                 put(event)
         finally:
             with contextlib.suppress(Exception):
@@ -237,11 +238,6 @@ def _believed(chunk: Json, chunks: Any) -> Json:
     if chunk.get("usage") and received and not any(getattr(each, "usage", None) for each in received):
         chunk["usage"] = None
     return chunk
-
-
-def _raw_finish(chunks: Any) -> str:
-    """Return the finish reason that was received; LiteLLM invents one for streams that stop without."""
-    return str(getattr(chunks, "received_finish_reason", None) or "")
 
 
 def _model_error(error: BaseException) -> ModelError:
