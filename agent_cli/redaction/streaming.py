@@ -88,7 +88,7 @@ class Masking:
 
     def _settled(self, text: str, base: int, spans: list[Span]) -> int:
         """Return the length of `text` that is decided, given its spans so far."""
-        token = max(base, _after_last_delimiter(text))
+        token = max(base, *(text.rfind(delimiter) + 1 for delimiter in shapes.DELIMITERS))
         begun = shapes.begin_of_token(text, token)
         in_token = min(
             begun if begun >= 0 else len(text),
@@ -105,7 +105,3 @@ class Masking:
             if span.start < end < span.end and len(text) - span.start <= _MAX_HELD_KEY:
                 end = max(base, span.start)
         return end
-
-
-def _after_last_delimiter(text: str) -> int:
-    return max(text.rfind(delimiter) for delimiter in shapes.DELIMITERS) + 1

@@ -62,7 +62,9 @@ def skill_content(
 def is_given(text: str, messages: Iterable[Message]) -> bool:
     """Return True if messages that are still sent contain the complete text of a call."""
     opening = text[: text.index("\n") + 1]
-    return any(opening in given and _is_whole(given) for given in _given(messages))
+    return any(
+        opening in given and _CLOSING in given and not _SHORTENED.search(given) for given in _given(messages)
+    )
 
 
 def _given(messages: Iterable[Message]) -> Iterator[str]:
@@ -71,10 +73,6 @@ def _given(messages: Iterable[Message]) -> Iterator[str]:
             yield message.text
         elif isinstance(message, UserMessage):
             yield from (each.text for each in message.attachments)
-
-
-def _is_whole(text: str) -> bool:
-    return _CLOSING in text and not _SHORTENED.search(text)
 
 
 def _variables(skill: Skill, setting: SkillContext) -> dict[str, str]:

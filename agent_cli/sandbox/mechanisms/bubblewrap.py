@@ -214,12 +214,8 @@ def tops(confinement: Confinement, host: HostFacts) -> tuple[str, ...]:
     if not confinement.tmp:
         return ()
     writable = (path for path in confinement.writable if path in host.folders)
-    mounted = [path for path in (*host.needed, *writable) if _is_in_tmp(path)]
+    mounted = [path for path in (*host.needed, *writable) if any(is_below(path, folder) for folder in _PRIVATE)]
     return tuple(sorted({"/".join(path.split("/")[: 4 if path.startswith("/var/") else 3]) for path in mounted}))
-
-
-def _is_in_tmp(path: str) -> bool:
-    return any(is_below(path, folder) for folder in _PRIVATE)
 
 
 def _laid_over(confinement: Confinement, host: HostFacts) -> Iterator[str]:

@@ -349,7 +349,10 @@ def _figure(title: str, drawn: str, table: Table | None, note: str = "") -> str:
         return f"<figure><figcaption>{title}</figcaption><p>{note}</p></figure>\n" if note else ""
     behind = ""
     if table is not None and table.rows:
-        cells = f"<table><thead>{_head(table.head, 1)}</thead><tbody>{_rows(table.rows)}</tbody></table>"
+        rows = "".join(
+            f"<tr>{''.join(_cell(text, not at) for at, text in enumerate(row))}</tr>" for row in table.rows
+        )
+        cells = f"<table><thead>{_head(table.head, 1)}</thead><tbody>{rows}</tbody></table>"
         place = f'<div class="wide" tabindex="0" role="region" aria-label="{title}, as a table">'
         summary = f'<summary>As a table<span class="far">: {title}</span></summary>'
         behind = f'<details class="behind">{summary}{place}{cells}</div></details>'
@@ -369,10 +372,6 @@ def _head(names: Sequence[str], left: int) -> str:
 
 
 _RIGHT = ' class="right"'
-
-
-def _rows(rows: Sequence[Sequence[str]]) -> str:
-    return "".join(f"<tr>{''.join(_cell(text, not at) for at, text in enumerate(row))}</tr>" for row in rows)
 
 
 def _cell(text: str, is_left: bool, more: str = "") -> str:

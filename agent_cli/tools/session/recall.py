@@ -46,7 +46,7 @@ class Recall(BasicTool):
 def _page(lines: list[str], room: int) -> list[str]:
     """Return as many lines as fit `room` bytes; none if the first is too long."""
     for at, line in enumerate(lines):
-        room -= _size(line) + 1
+        room -= len(line.encode("utf-8", "replace")) + 1
         if room < 0:
             return lines[:at]
     return lines
@@ -79,7 +79,3 @@ def _part(call_id: str, lines: list[str], number: int, column: int, room: int) -
 
 def _to_go_on(call_id: str, **place: int) -> str:
     return f". To continue: recall {msgspec.json.encode({'id': call_id, **place}).decode()}"
-
-
-def _size(line: str) -> int:
-    return len(line) if line.isascii() else len(line.encode("utf-8", "replace"))

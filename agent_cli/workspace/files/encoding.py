@@ -85,7 +85,7 @@ def decode(data: bytes) -> tuple[str, Codec] | None:
         return None
     if found := _exact(data, Codec()):
         return (found[0], codec_for_new(found[0])) if data.isascii() else found
-    if (declared := _declared(data)) and (found := _exact(data, Codec(declared))):
+    if (declared := _named(_DECLARED.search(data[:_HEAD]))) and (found := _exact(data, Codec(declared))):
         return found
     if found := _damaged(data):
         return found
@@ -155,11 +155,6 @@ def _exact(data: bytes, codec: Codec) -> tuple[str, Codec] | None:
         return (text, codec) if codec.name == "utf-8" or codec.encode(text) == data else None
     except (UnicodeError, LookupError):
         return None
-
-
-def _declared(data: bytes) -> str:
-    """Return the encoding named in the first lines, where Python, editors, XML and HTML look for it."""
-    return _named(_DECLARED.search(data[:_HEAD]))
 
 
 def _named(found: re.Match[bytes] | None) -> str:
