@@ -19,8 +19,7 @@ from .search.repo_map import RepoMap
 from .session.ask_user import AskUser
 from .session.finish import Finish
 from .session.memory import MemoryTool
-from .session.recall import Recall
-from .session.search_history import SearchHistory
+from .session.recall import Recall, SearchHistory
 from .session.update_plan import UpdatePlan
 from .shell.jobs import JobsTool
 from .shell.shell import Shell

@@ -12,10 +12,9 @@ from urllib.parse import quote_plus, urlsplit
 import msgspec
 
 from agent_cli.protocol.actions import Action, Fetch
-from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import clean
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import counted
 
 _MAX_RESULTS = 10
@@ -82,15 +81,13 @@ class WebSearchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: Annotated[int, msgspec.Meta(ge=1, le=_MAX_RESULTS)] = 5
 
 
-class WebSearch:
+class WebSearch(BasicTool):
     """Queries one engine. `private_hosts` may be on this machine or in a private network."""
 
     name = "web_search"
     label = "Search the web for"
-    counted = ""
     Params = WebSearchParams
     editable = "query"
-    result_kind: ResultKind = "text"
 
     def __init__(self, engine: Engine, base_url: str, key: str, private_hosts: tuple[str, ...] = ()) -> None:
         self._engine = engine
