@@ -26,8 +26,8 @@ from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.workspace.files.reader import FileError, chunks, open_regular
 from agent_cli.workspace.paths import PathError
 
-IMAGE_TOKENS = 1_500
-"""Estimated tokens of an image."""
+from .token_meter import IMAGE_TOKENS
+
 _SHARES = 2
 """All attachments together may have this many times the tokens of one result."""
 _LEAST_TOKENS = 300

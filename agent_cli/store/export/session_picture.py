@@ -21,6 +21,7 @@ from agent_cli.session.timing import SHARES, Interval, Share, Timing, by_turn, p
 from .charts import duration, money, timeline, tokens
 from .step_charts import (
     ORIGIN_NAMES,
+    USES,
     cache_chart,
     cache_rows,
     context_chart,
@@ -195,10 +196,7 @@ def _context(steps: Sequence[Step]) -> str:
 def _usage(steps: Sequence[Step]) -> str:
     if not steps:
         return ""
-    named = [
-        ("cache_read", "from the cache"), ("cache_write", "to the cache"), ("input", "sent anew"),
-        ("output", "answered"),
-    ]  # fmt: skip
+    named = list(USES)
     if spent := steps[-1].spent_usd:
         named.append(("spend", f"spent until then, {money(spent)} in all"))
     keys = "".join(f'<li><span class="key k-{field}"></span><span>{name}</span></li>' for field, name in named)

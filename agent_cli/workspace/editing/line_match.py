@@ -122,7 +122,7 @@ class LineRange(msgspec.Struct, frozen=True):
     """True if the passage matches exactly, but with less indentation than the lines it is part of."""
 
 
-def same_lines(there: Lines, keys: list[str], wanted: list[str], limit: int) -> list[int]:
+def same_lines(keys: list[str], wanted: list[str], limit: int) -> list[int]:
     """Return the first lines of the places where all wanted keys occur in sequence."""
     rare = max(range(len(wanted)), key=lambda index: len(wanted[index]))
     if not wanted[rare]:
@@ -382,5 +382,5 @@ def _by_keys(there: Lines, what: Passage, keys: list[str], wanted: list[str], li
     sure = [True] * len(wanted)
     return [
         placed(there, what, list(range(start, start + len(wanted))), sure)
-        for start in same_lines(there, keys, wanted, limit)
+        for start in same_lines(keys, wanted, limit)
     ]
