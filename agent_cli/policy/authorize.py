@@ -84,8 +84,7 @@ def _decided(action: Action, policy: Policy) -> Verdict:
 
 def _external_verdict(action: CallExternal, policy: Policy) -> Verdict:
     """Return the verdict on an external tool call. A tool whose definition differs from the approved one always
-    asks.
-    """
+    asks."""
     name = f"{action.server}/{action.tool}"
     verdict = _outside(policy, "mcp", name, f"it calls the external tool {name}", f"mcp({name})")
     if action.changed and not isinstance(verdict, Deny):

@@ -1,6 +1,5 @@
 """Mask a stream: however a text is cut into pieces, the result equals that for the whole text. Separate from
-`redactor`, since only this module must know what incomplete text may become.
-"""
+`redactor`, since only this module must know what incomplete text may become."""
 
 import re
 from typing import TYPE_CHECKING

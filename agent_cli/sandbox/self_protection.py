@@ -1,6 +1,5 @@
 """Protect this process from others of the same user: its initial environment, which stays readable in `/proc`
-after changes to `os.environ`, and its memory in a core dump.
-"""
+after changes to `os.environ`, and its memory in a core dump."""
 
 import os
 import sys

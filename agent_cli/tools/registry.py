@@ -212,8 +212,7 @@ LATE_TOOL_GROUPS = ("agent", "skill", "mcp")
 
 def without_late_groups(enabled: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return a selection without the words of `LATE_TOOL_GROUPS`, and the words whose tools it includes. If only
-    specific
-    tools are selected, such a word must be among them."""
+    specific tools are selected, such a word must be among them."""
     words = tuple(word for word in enabled if word.removeprefix("-") not in LATE_TOOL_GROUPS)
     named = [word for word in words if not word.startswith("-")]
     usual = () if named and "full" not in named else LATE_TOOL_GROUPS

@@ -1,6 +1,5 @@
 """Retries: only for errors that may resolve themselves, respecting the provider's delays, bounded, and cancellable
-at any time.
-"""
+at any time."""
 
 import asyncio
 import os

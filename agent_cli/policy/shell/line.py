@@ -194,8 +194,7 @@ def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:
 
 def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
     """Return the verdict on a line that cannot be parsed: no rule can allow it; in yolo it runs unless a rule
-    might forbid it.
-    """
+    might forbid it."""
     reason = f"the command cannot be checked ({doubt})"
     if rule := policy.rules.first("deny", "shell", (line.strip(),)):
         return Deny(str(rule), "the command is denied")
@@ -395,8 +394,7 @@ def _leaving(
     verdict: Verdict, part: SimpleCommand, shown: str, policy: Policy, trusted: Reach = "outside"
 ) -> CommandVerdict:
     """Apply the rules on leaving the sandbox to a verdict: a command that must never leave is denied if it
-    would.
-    """
+    would."""
     leaves = policy.sandboxed and not isinstance(verdict, Deny) and verdict.reach == "outside"
     if leaves and (denied := on_leaving(part, policy).denied):
         return CommandVerdict(Deny(str(denied), f"`{shown}` may not run outside the sandbox"), shown)

@@ -292,8 +292,7 @@ class _Log:
 
 def _find(program: bytes, env: dict[bytes, bytes]) -> bytes:
     """Return the path of `program`, searched in the PATH of `env`; relative paths start at the current
-    directory.
-    """
+    directory."""
     if b"/" in program:
         os.stat(program)
         return program

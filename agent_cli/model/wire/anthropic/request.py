@@ -72,8 +72,7 @@ _ANSWERS: tuple[tuple[str, int], ...] = (
     (r"", 32_000),
 )
 """Maximum answer length for models missing from the catalogue, in tokens. A value that is too large is refused
-with the limit named.
-"""
+with the limit named."""
 
 _MUST_FIT = lazy_regex(r"claude-(instant|[123])|(opus|sonnet|haiku)-4(?!-?[5-9](?!\d))")
 """Models before Claude 4.5, which refuse a request if prompt and maximum answer together exceed the window; newer
