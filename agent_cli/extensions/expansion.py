@@ -161,7 +161,7 @@ class _Dollars:
     ) -> None:
         self._argument = argument
         self._product = product
-        self._words = words_of(argument)
+        self._words = shell_words(argument)
         self._names = names
         self._variables = variables
         self._given: dict[str, str] = {}
@@ -208,7 +208,7 @@ class _Dollars:
         return self._words[at] if 0 <= at < len(self._words) else ""
 
 
-def words_of(argument: str) -> list[str]:
+def shell_words(argument: str) -> list[str]:
     """Split arguments as a shell does; if a quote is unclosed, at white space."""
     try:
         return shlex.split(argument)

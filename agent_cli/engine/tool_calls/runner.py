@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask, Deny, Reach
-from agent_cli.protocol.events import (
-    PlanUpdated,
-    ToolCallRequested,
-    ToolCallStarted,
-    ToolOutput,
-    ToolSilent,
-)
+from agent_cli.protocol.events import PlanUpdated, ToolCallRequested, ToolCallStarted, ToolOutput, ToolSilent
 from agent_cli.protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.protocol.operations import InsertedCommand
 from agent_cli.protocol.records import CallStarted

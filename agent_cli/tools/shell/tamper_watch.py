@@ -9,12 +9,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.protocol.paths import AUTORUN_NAMES
-from agent_cli.sandbox.git_tamper_guard import (
-    GitStateSnapshot,
-    accept_changes,
-    make_git_folders,
-    take_git_state,
-)
+from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, accept_changes, make_git_folders, take_git_state
 from agent_cli.sandbox.process.running import ProcessError, Running
 from agent_cli.workspace.git.programs import run_by_git
 from agent_cli.workspace.git.repository import git_places
