@@ -42,7 +42,7 @@ def restrict(rules: "Sequence[tuple[str, bytes]]", filter_program: bytes) -> Non
     version = kernel.call(_CREATE_RULESET, 0, 0, _ASK_VERSION)
     if version < LEAST_VERSION:
         raise OSError(38, "the kernel's Landlock is too old or switched off")
-    known = _known(version)
+    known = (1 << (15 if version < 5 else 16)) - 1  # the rights that this kernel can restrict
     ruleset = _ruleset(kernel, *[known, 0, _OTHERS][: 1 if version < 4 else 2 if version < _SCOPES else 3])
     for right, path in rules:
         _allow(kernel, ruleset, path, _RIGHTS[right] & known)
@@ -74,11 +74,6 @@ def cut_abstract_sockets() -> None:
     if kernel.call(_CREATE_RULESET, 0, 0, _ASK_VERSION) < _SCOPES:
         return
     _enforce(kernel, _ruleset(kernel, 0, 0, _ABSTRACT_SOCKETS))
-
-
-def _known(version: int) -> int:
-    """Return the access rights that a kernel can restrict."""
-    return (1 << (15 if version < 5 else 16)) - 1
 
 
 def _ruleset(kernel: "_Kernel", *fields: int) -> int:

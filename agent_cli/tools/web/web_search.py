@@ -50,7 +50,8 @@ def _brave(base: str, key: str, words: str, count: int) -> SearchRequest:
 
 
 def _tavily(base: str, key: str, words: str, count: int) -> SearchRequest:
-    return SearchRequest(f"{base}/search", _bearer(key), {"query": words, "max_results": count})
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    return SearchRequest(f"{base}/search", headers, {"query": words, "max_results": count})
 
 
 def _exa(base: str, key: str, words: str, count: int) -> SearchRequest:
@@ -60,10 +61,6 @@ def _exa(base: str, key: str, words: str, count: int) -> SearchRequest:
 
 def _searxng(base: str, key: str, words: str, count: int) -> SearchRequest:
     return SearchRequest(f"{base}/search?q={quote_plus(words)}&format=json", {"accept": "application/json"})
-
-
-def _bearer(key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}", "content-type": "application/json"}
 
 
 ENGINES: dict[str, Engine] = {

@@ -85,7 +85,7 @@ class ChatStream(EventStream):
         for choice in chunk.get("choices") or ():
             if isinstance(choice, dict) and choice.get("index") in (None, 0):
                 yield from self._choice(choice)
-        usage = chunk.get("usage") or ("x_groq" in chunk and _nested_usage(chunk))
+        usage = chunk.get("usage") or ("x_groq" in chunk and object_of(chunk["x_groq"]).get("usage"))
         if isinstance(usage, dict) and (read := read_usage(usage)) != self.usage:
             self.usage = read
             yield UsageReport(read)
@@ -158,11 +158,6 @@ def _content(content: Any) -> tuple[str, str]:
         elif isinstance(part.get("text"), str):
             text += part["text"]
     return thought, text
-
-
-def _nested_usage(chunk: Json) -> Any:
-    groq = chunk.get("x_groq")
-    return groq.get("usage") if isinstance(groq, dict) else None
 
 
 _Key = tuple[str, Any]
