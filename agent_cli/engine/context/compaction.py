@@ -160,11 +160,7 @@ class Compactor:
         fold = CompactionSaved(
             id=new_id("fold"), through=draft.through, kept=draft.kept, summary=text, how="edited"
         )
-        before, after = self._sizes(fold)
-        self._draft = None
-        self._session.append(msgspec.structs.replace(fold, before=before, after=after))
-        scope.emit(Compacted(before=before, after=after, how="edited", summary=text))
-        return True
+        return self._add(fold, scope, even_if_larger=True)
 
     def take_back(self, scope: TurnScope) -> bool:
         """Revert the newest reduction. Return False if there is none."""
@@ -315,9 +311,9 @@ class Compactor:
             told=moment.told,
         )
 
-    def _add(self, fold: CompactionSaved, scope: TurnScope) -> bool:
+    def _add(self, fold: CompactionSaved, scope: TurnScope, *, even_if_larger: bool = False) -> bool:
         before, after = self._sizes(fold)
-        if after >= before:
+        if after >= before and not even_if_larger:
             scope.notice("The summary was no smaller than what it would replace.")
             return False
         self._draft = None

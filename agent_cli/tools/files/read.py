@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath
-from agent_cli.protocol.messages import Image, ResultKind
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.files.paging import PAGE_BYTES, Page, Part, page_of, read_page, read_part
 from agent_cli.workspace.files.read_coverage import Coverage
 from agent_cli.workspace.files.reader import FileError, content_hash, open_regular, read_bytes
@@ -169,7 +169,6 @@ def _looked_at(place: Resolved) -> tuple[str, int]:
 
 
 async def _picture(place: Resolved) -> ToolOutcome:
-    import base64
 
     from .images import MAX_FILE_BYTES, PictureError, fit
 
@@ -181,8 +180,7 @@ async def _picture(place: Resolved) -> ToolOutcome:
         fitted = await asyncio.to_thread(fit, data)
     except PictureError as error:
         raise ToolError(f"The image {place.shown} cannot be shown: {error}") from error
-    image = Image(fitted.media_type, base64.b64encode(fitted.data).decode("ascii"))
-    return ToolOutcome(text=f"[{place.shown}: {fitted.told}; it is attached]", images=(image,))
+    return ToolOutcome(text=f"[{place.shown}: {fitted.told}; it is attached]", images=(fitted.image,))
 
 
 def _numbered(page: Page, place: Resolved) -> str:
