@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+import msgspec
+
 from agent_cli.protocol.actions import (
     Action,
     CallExternal,
@@ -19,13 +21,14 @@ from agent_cli.protocol.actions import (
 )
 
 from .rules.secret_paths import is_secret
-from .shell.destructive import INTERPRETERS
+from .shell.destructive import INTERPRETERS, written_targets
 from .shell.parser import SimpleCommand, Unsure, parse
-from .shell.readonly_commands import reading
+from .shell.readonly_commands import READERS, reading
 from .shell.wrappers import SHELLS, program, unwrap
 
 _CODE = "runs code of this project"
 _PACKAGES = "installs packages and runs their scripts"
+_SETS = "sets variables"
 _SENDS = "sends data to the network, or downloads data"
 
 _BY_PROGRAM: tuple[tuple[str, str, str], ...] = (
@@ -59,6 +62,10 @@ _BY_PROGRAM: tuple[tuple[str, str, str], ...] = (
     (r"ssh|mosh", r"", "runs commands on another machine"),
     (r"kill|pkill|killall", r"", "ends running programs; what they had not saved is lost"),
     (r"chmod|chown|chgrp", r"", "changes who may read, write or run files"),
+    (r"tar|bsdtar|cpio|unzip|7z|gunzip|unxz|bunzip2|zip|gzip|xz|bzip2|zstd", r"", "overwrites files, or runs"
+    " programs that its options name"),
+    (r"export|declare|typeset|alias|unalias|trap|enable|hash|shopt|set|unset|bind|complete", r"", "changes how the"
+    " rest of the line runs"),
     (r"make|gmake|cmake|ninja|bazel|gradle|gradlew|mvn|mvnw|ant|sbt|tox|nox|pytest|jest|vitest|mocha|rake|just"
     r"|task|meson|ctest",
      r"", _CODE),
@@ -108,39 +115,57 @@ def risk(action: Action, is_scratch: IsScratch = lambda path: False) -> str:
 
 def _of_line(line: str, cwd: str, is_scratch: IsScratch) -> str:
     try:
-        commands = [command for part in parse(line) for command in unwrap(part).commands]
-        scripts = [script for part in parse(line) for script in unwrap(part).scripts]
+        unwrapped = [unwrap(part) for part in parse(line)]
     except Unsure as doubt:
         return f"not known in advance ({doubt}): anything this user may do"
-    found = [_of_command(command, cwd, is_scratch) for command in commands]
-    found += [_of_line(script, cwd, is_scratch) for script in scripts]
+    found = []
+    for each in unwrapped:
+        last = len(each.commands) - 1
+        runs = [at < last or bool(each.scripts) for at in range(last + 1)]
+        found += [_of_command(*both, cwd, is_scratch) for both in zip(each.commands, runs, strict=True)]
+        found += [_of_line(script, cwd, is_scratch) for script in each.scripts]
     said = [each for each in dict.fromkeys(found) if each]
     if not said:
         return "only reads"
-    said.sort(key=lambda text: next((at for at, begin in enumerate(_GRAVITY) if text.startswith(begin)), 99))
+    said.sort(key=_gravity)
     return "; also ".join(said[:2])
 
 
-def _of_command(command: SimpleCommand, cwd: str, is_scratch: IsScratch) -> str:
+def _gravity(risk: str) -> int:
+    """Return the place of a risk in a list of several, the gravest first."""
+    if risk == _SETS:
+        return len(_GRAVITY) + 1
+    return next((at for at, begin in enumerate(_GRAVITY) if risk.startswith(begin)), len(_GRAVITY))
+
+
+def _of_command(command: SimpleCommand, runs_another: bool, cwd: str, is_scratch: IsScratch) -> str:
+    """Return the risk of one command; "" if it only reads, or only runs another one."""
     written = [path for path in command.writes if not path.startswith("/dev/")]
-    if reading(command) is not None:
-        return f"overwrites or extends {_listed(written)}" if written else ""
+    extends = f"overwrites or extends {_listed(written)}" if written else ""
+    if reading(msgspec.structs.replace(command, operator="", has_unseen_words=False)) is not None:
+        return extends
     name = program(command)
     if not name:
-        return "sets variables"
+        return _SETS
     words = [word for word in command.argv[1:] if not word.startswith("-")]
     if name in ("rm", "rmdir", "unlink", "shred") or (name == "find" and "-delete" in command.argv):
         return _deletes(words, cwd, is_scratch)
-    if name in ("mv", "cp", "install", "ln", "tee", "touch", "mkdir", "truncate", "patch", "sed"):
-        return f"changes {_listed(words[-1:] if name in ('mv', 'cp', 'install', 'ln') else words)}"
     for programs, begins, meaning in _BY_PROGRAM:
         if re.fullmatch(programs, name) and re.match(begins, " ".join(command.argv[1:]).strip()):
             return f"{meaning}: {' '.join(command.argv)[:60]}" if meaning == _CODE else meaning
-    if name in SHELLS and unwrap(command).scripts:
-        return ""
+    if changed := written_targets(command):
+        return f"changes {_listed([*changed, *written])}"
+    if runs_another:
+        return extends
+    if name in ("awk", "gawk", "mawk", "nawk"):
+        return "runs the program given here"
     if INTERPRETERS.fullmatch(name) or name in SHELLS or name in ("source", ".", "eval") or "/" in command.argv[0]:
         is_text = any(re.match(r"-\w*[ce]|--eval", word) for word in command.argv[1:2])
         return "runs the program given here" if is_text else f"{_CODE}: {' '.join(command.argv)[:60]}"
+    if command.assigns:
+        return f"runs `{name}` with {_listed(list(command.assigns))} set"
+    if name in READERS:
+        return f"writes files or runs programs if these words tell `{name}` to"
     return f"runs `{name}`, of which nothing is known"
 
 

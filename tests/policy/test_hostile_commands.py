@@ -24,15 +24,22 @@ def with_secrets(*rules: str, mode: Mode = "ask") -> Policy:
 @each_row(
     "command",
     [
-        "sed -n 1p -e '1e touch x' f", "sed -n 1p -i g", "sed -n '1e x' f", "sed -n 1p --in f", "test -v 'x[1]'", "[ -f a ]",
-        "jq env a", "jq -f x a", "awk 1 a", "env", "xxd a b", "uniq a*", "uniq a b", "uniq - x", "sort *", "sort a*", "sort -uo x a",
+        "sed -n 1p -e '1e touch x' f", "sed -n 1p -i g", "sed -n '1e x' f", "sed -n 1p --in f", "test -v 'x[1]'", "[ -v 'x[1]' ]",
+        "[ -f a", "[ -f a ] b", "sed 's/a/b/e' f", "sed 's/a/b/w x' f", "sed '/[/s/]/w x/g' f", "sed '/[^]/s/x]/w y/g' f",
+        "sed '/[[:alpha:]/s/]/w x/g' f", "sed 's|[|]|;s/a/w x/' f", "sed s/a/b/ -i f", "sed -n '1p;w x' f", "sed '1r x' f",
+        "sed 's,a,b,w x' f", "sed $'s/a/b/\\nw x' f", "git grep -Ovi x", "git grep --open-files-in-pager=sh x", "git grep -f a x",
+        "git grep -nOsh x", "git grep --no-index x", "git config user.name x", "git config --edit", "git config edit",
+        "git config http.extraheader", "git config get http.extraheader", "git reflog expire --all", "git reflog delete HEAD",
+        "git symbolic-ref HEAD x", "git symbolic-ref -d x", "git submodule update", "git notes add x", "git diff-tree --ext-diff x",
+        "tar xf a", "tar tf a --to-command=sh", "tar -I sh -tf a", "tar tf host:a", "tar -tf a -x", "base64 -d a", "yarn --version",
+        "jq env a", "jq -f x a", "awk 1 a", "env", "xxd a b", "xxd a -l18", "uniq a -c", "uniq -- a -c", "uniq a*", "uniq a b", "uniq - x", "sort *", "sort a*", "sort -uo x a",
         "sort --out=x a", "sort --compress-prog=sh a", "date 01010101", "date -f .env", "date --set=x", "file -f.env",
         "file -C -m x", "tree -o x", "printf -v PATH x", "printf %n PATH", "printf '%5n' 'a[`x`]'", "ls -L", "grep -R x .",
         "grep -rR x .", "grep --dereference-recursive x", "grep -f a b", "grep --fil=a b", "grep -d recurse x", "rg --pre sh x",
         "rg --pr=sh x", "rg -L x", "rg x *.py", "rg -z x", "find . -fls x", "find -L . -name x", "find . -name *",
         "find -- -delete", "git log -O x", "git log --outp=x", "git diff *.py", "git log --format=%GK", "git --paginate log",
         "git branch x", "git tag x", "git cat-file --textconv x", "command -p ls", "command -v x y", "python3", "tail -f x",
-        "wc --files0-from=x", "md5sum -c x", "diff -r a b", "/bin/ls", "./ls", "X=1 ls", "ls &", "true {a,b}", "git log -n --output=x", "sort -k --output=x a", "git show --textconv", "rg -e --pre=sh x",
+        "wc --files0-from=x", "md5sum -c x", "diff -r a b", "ls >& '$(touch x)'", "ls <& '`touch x`'", "/bin/ls", "./ls", "X=1 ls", "ls &", "true {a,b}", "git log -n --output=x", "sort -k --output=x a", "git show --textconv", "rg -e --pre=sh x",
     ],
 )  # fmt: skip
 def test_only_permitted_options_make_a_reader(command: str) -> None:
@@ -47,7 +54,12 @@ def test_only_permitted_options_make_a_reader(command: str) -> None:
         "sort -t, -k2,2n a", "sort -u ./a", "uniq -c a", "cut -d , -f 1 a", "find . -name *.py -maxdepth 2", "rg x ./*.py",
         "grep -A 3 -e x a", "grep -nA3 x a", "rg -t py x src", "rg --files", "git --no-pager log -3", "git log -- *.py",
         "git diff --stat HEAD~1", "git stash list", "date +%s", "date -u", "command -v python3", "node -V", "go version",
-        "tree -L 2", "printf '%s\\n' a", "ls {}",
+        "tree -L 2", "printf '%s\\n' a", "ls {}", "[ -f a ]", "[ -d build ]", "[ -n x ] && cat a", "sed 's/a/b/' f", "sed -n '/a/,/b/p' f",
+        "sed -E 's/(a|b)+/[\\1]/g; /^#/d' f", "sed '1,5d;$d' f", "sed -n '/[a-z_]*=/p' f", "sed 's|/usr|/opt|g' f", "sed 5q f",
+        "git grep -n foo", "git grep -nE -A3 'a|b' -- src", "git grep -e foo --and -e bar", "git config user.email",
+        "git config --get remote.origin.url", "git config get branch.main.merge", "git reflog", "git reflog show -5 HEAD",
+        "git symbolic-ref --short HEAD", "git submodule status", "git notes list", "git diff-tree --no-commit-id --name-only -r HEAD",
+        "tar tf a.tgz", "tar -tzvf a.tgz", "base64 -w 0 a", "free -m", "node -v", "java -version", "openssl version",
     ],
 )  # fmt: skip
 def test_common_reading_stays_reading(command: str) -> None:

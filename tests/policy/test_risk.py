@@ -38,7 +38,21 @@ from tests.rows import each_row
         ("docker run x", "reaches the whole machine through the container service"),
         ("ls > out", "overwrites or extends out"),
         ("cp a b", "changes b"),
-        ("mv a b && npm publish", "publishes; that cannot be undone; also changes b"),
+        ("mv a b && npm publish", "publishes; that cannot be undone; also changes a, b"),
+        ("sed -i s/a/b/ x y", "changes x, y"),
+        ("sed 's/a/b/w x' y", "writes files or runs programs if these words tell `sed` to"),
+        ("truncate -s 0 x", "changes x"),
+        ("truncate -- -s x", "changes -s, x"),
+        ("touch -r -d x", "changes x"),
+        ("tar xf x.tar", "overwrites files, or runs programs that its options name"),
+        ("timeout 5 ls", "only reads"),
+        ("timeout 5 touch x", "changes x"),
+        ("ls | xargs -n1 cat", "only reads"),
+        ("nohup ./serve", "runs code of this project: ./serve"),
+        ("nohup frobnicate > log", "overwrites or extends log; also runs `frobnicate`, of which nothing is known"),
+        ("PATH=. ls", "runs `ls` with PATH set"),
+        ("trap 'rm x' EXIT", "changes how the rest of the line runs"),
+        ("awk '{print > \"x\"}' a", "runs the program given here"),
         ("frobnicate", "runs `frobnicate`, of which nothing is known"),
         (
             "bash -c 'rm x'",
@@ -46,6 +60,10 @@ from tests.rows import each_row
         ),
         ("cat $X", "not known in advance (a variable or substitution): anything this user may do"),
         ("X=1", "sets variables"),
+        (
+            "X=1; tar xf a && ./run.sh",
+            "overwrites files, or runs programs that its options name; also runs code of this project: ./run.sh",
+        ),
     ],
 )
 def test_a_command_is_told_by_the_gravest_it_could_do(command: str, said: str) -> None:

@@ -158,6 +158,8 @@ _OUTPUTS = {
     "unzip": "-d",
 }
 """Options that are followed by the file or folder a program writes."""
+_VALUED = {"truncate": "-s", "mkdir": "-m", "touch": "-[dtr]"}
+"""Options whose value, no file that is written, is the next word."""
 _REMOVES = frozenset("rm rmdir mv truncate unlink".split())
 _TREES = frozenset("chmod chown chgrp".split())
 _SPEAKERS = frozenset("echo printf git npm pnpm yarn apt brew pip docker podman kubectl man which type".split())
@@ -295,12 +297,16 @@ def _discards(command: SimpleCommand, args: list[str]) -> str:
 
 
 def operands(command: SimpleCommand) -> list[Word]:
-    """Return the words of a command that are not options; all of them after `--`."""
+    """Return the words of a command that are neither options nor their values; all of them after `--`."""
     ended = False
     found = []
-    for word in command.words[1:]:
+    valued = _VALUED.get(program(command), "(?!)")
+    words = iter(command.words[1:])
+    for word in words:
         if not ended and word.text == "--":
             ended = True
+        elif not ended and re.fullmatch(valued, word.text):
+            next(words, None)
         elif ended or not word.text.startswith("-"):
             found.append(word)
     return found

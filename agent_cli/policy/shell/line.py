@@ -310,7 +310,7 @@ def _adds_nothing(wrapper: SimpleCommand) -> bool:
 def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> CommandVerdict:
     """Return the verdict on one command, without the commands it runs. A transparent wrapper is judged by
     those."""
-    shown = " ".join(part.argv)
+    shown = " ".join(part.argv or (f"{name}=…" for name in part.assigns))
     if denied := _forbidding(part, cwd, policy, "deny"):
         return CommandVerdict(Deny(str(denied), f"`{shown}` is denied"), shown)
     read = Reading() if is_transparent else None if is_doubtful(part, policy) else reading(part)

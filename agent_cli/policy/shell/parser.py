@@ -155,12 +155,23 @@ class _Reader:
         if self.line.startswith(("(", "<"), self.at):
             raise Unsure("here-document or process substitution")
         self.blanks()
+        start = self.at
         target = self.word()
         if target.glob:
             raise Unsure("a redirection to a pattern")
-        if operator in (">&", "<&") and re.fullmatch(r"[0-9]+-?|-", target.text):
-            return True
+        if operator in (">&", "<&"):
+            return self.duplication(self.line[start : self.at], writes)
         (reads if operator == "<" else writes).append(target.text)
+        return True
+
+    def duplication(self, target: str, writes: list[str]) -> bool:
+        """Read the target behind `>&` or `<&`: a number, `-`, or a file. bash expands a file twice, quoted or
+        not: `>& '$(x)'` runs x."""
+        if re.fullmatch(r"[0-9]+-?|-", target):
+            return True
+        if not re.fullmatch(r"[A-Za-z_./][\w./,:@%+=-]*", target, re.ASCII):
+            raise Unsure(f"a redirection to {target}")
+        writes.append(target)
         return True
 
     def word(self) -> Word:
@@ -191,7 +202,7 @@ class _Reader:
         joined = "".join(text)
         if joined[:1] == "~" and self.line[start] != "~":
             raise Unsure("a quoted ~ in front of a word")
-        return Word(joined, glob)
+        return Word(joined, glob and joined != "[")
 
     def plain(self, char: str, before: list[str]) -> None:
         """Refuse text that the shell would expand: braces, and `~` for anything but the home directory."""

@@ -38,6 +38,8 @@ class Program(msgspec.Struct, frozen=True):
     `none`: no globs at all, because the second file is written to."""
     ends: bool = True
     """True if `--` ends its options."""
+    options_first: bool = False
+    """True if an option behind the first operand may be taken for a file, which is written to."""
     opens: Opens = ""
     opens_all: str = ""
 
@@ -80,11 +82,19 @@ _RG = Program(
     globs="named", opens="visible",
     opens_all=_RG_SHORT + r"[u.g].*|--hidden|--no-ignore.*|--unrestricted|--i?glob(=.*)?",
 )  # fmt: skip
+_SED_PART = r"([^/\\\[\n]|\\[^\n]|\[\^?[^]^[/\\\n][^][/\\\n]*\])*"
+"""Text between two slashes. sed ends no part at a slash within brackets: with an odd bracket, what looks like text
+here could be a command `w` or `e` for sed."""
+_SED_PLACE = rf"(\d+|\$|/{_SED_PART}/I?)"
+_SED_COMMAND = (
+    rf"({_SED_PLACE}(,({_SED_PLACE}|[+~]\d+))? *)?!?([pdq=]|s/{_SED_PART}/([^/\\\n]|\\[^\n])*/[gIip\d]*"
+    rf"|s\|{_SED_PART.replace('/', '|')}\|([^|\\\n]|\\[^\n])*\|[gIip\d]*)"
+)
 _FIND = Program(
     r"-(print|print0|ls|empty|not|o|or|a|and|prune|xdev|mount|depth|readable|writable|executable|daystart|true"
     r"|false|quit|P|nouser|nogroup)",
-    r"-(name|iname|path|ipath|wholename|type|xtype|maxdepth|mindepth|size|mtime|mmin|atime|amin|ctime|cmin"
-    r"|newermt|newer|anewer|cnewer|perm|user|group|regex|iregex|regextype|links|inum|printf)",
+    r"-(name|iname|path|ipath|wholename|type|xtype|maxdepth|mindepth|size|mtime|mmin|atime|amin|ctime|cmin|newermt"
+    r"|newer|anewer|cnewer|perm|user|group|regex|iregex|regextype|links|inum|printf)",
     globs="suffix", ends=False,
 )  # fmt: skip
 
@@ -145,22 +155,29 @@ READERS: dict[str, Program] = {
         globs="none",
     ),
     "uniq": Program(
-        r"-[cdDiuz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)", "-[fsw]", most=1, globs="none"
+        r"-[cdDiuz]+|-[fsw]\d+|--(count|repeated|unique|ignore-case)", "-[fsw]", most=1, globs="none",
+        options_first=True,
     ),
     "diff": Program(
-        r"-[abBdeEinpqstTuwy]+|-[UCW]\d+|--(unified|context|width)=\d+|--(unified|context|brief|side-by-side"
-        r"|minimal|colou?r|ignore-case|ignore-all-space|ignore-space-change|ignore-blank-lines"
-        r"|strip-trailing-cr|text|report-identical-files|suppress-common-lines|no-dereference)|--colou?r=\w+",
+        r"-[abBdeEinNpqstTuwy]+|-[UCW]\d+|--(unified|context|width)=\d+|--(unified|context|brief|side-by-side"
+        r"|minimal|colou?r|ignore-case|ignore-all-space|ignore-space-change|ignore-blank-lines|strip-trailing-cr"
+        r"|text|report-identical-files|suppress-common-lines|no-dereference)|--colou?r=\w+",
         "-[UCW]", globs="named", opens="visible",
     ),
-    "sed": Program("-n|-[Es]", operand=_ANY, pattern=r"(\d+|\$)(,(\d+|\$))?p", globs="named"),
+    "sed": Program("-[nErs]+", pattern=rf"{_SED_COMMAND}( *; *{_SED_COMMAND})*", globs="named"),
     "tree": Program(r"-[adfpshDCiNntrvF]+|-[LIP].+|--(dirsfirst|noreport|du|gitignore)", "-[LIP]", globs="named"),
     **dict.fromkeys(["nproc", "uptime", "arch", "groups", "tty"], Program(most=0, paths=False)),
     "type": Program("-[aptP]+", operand=r"[\w.+-]+", paths=False),
     "test": Program("-[defhLrswxzn]|-nt|-ot|-ef", globs="named"),
     **dict.fromkeys(["sha512sum", "sha224sum", "sha384sum", "b2sum", "cksum"], _SUMS),
     "expand": Program(r"-t\d+|-i", "-t"),
-    "xxd": Program(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none"),
+    "xxd": Program(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none", options_first=True),
+    "base64": Program(r"-i|-w\d+|--wrap=\d+", "-w", most=1),
+    "tar": Program(
+        "-t[vzjJ]*f", operand="[^:]*", pattern="t[vzjJ]*f", unpatterned="-t[vzjJ]*f", globs="none", ends=False
+    ),
+    "free": Program("-[bkmghtw]+", most=0, paths=False),
+    "locale": Program("-a", most=0, paths=False),
     "jq": Program(
         "-[rcSeMCjas]+|--(raw-output|compact-output|sort-keys|exit-status|slurp|null-input|tab|monochrome-output)",
         pattern=r"(?!.*(env|input|include|import|debug|stderr|modulemeta|halt|\$))[\w.\[\]\"|,:{}() ?=<>!+*'-]*",
@@ -175,10 +192,10 @@ READERS: dict[str, Program] = {
 
 _VERSION = r"--version|-V"
 _WHOLE: dict[str, str] = {
-    **dict.fromkeys(
-        "python python3 node npm cargo rustc java gcc make cmake ruby pip pip3 uv git".split(), _VERSION
-    ),
-    "go": r"version",
+    **dict.fromkeys("python python3 cargo rustc gcc g++ clang make cmake pip pip3 uv git".split(), _VERSION),
+    **dict.fromkeys("node npm ruby perl php docker".split(), "--version|-v|-V"),
+    "java": r"--?version",
+    **dict.fromkeys(["go", "openssl"], r"version"),
     "command": r"-[vV] [\w.+-]+",
 }
 """Commands recognized by all their words."""
@@ -200,12 +217,34 @@ _LIST = (
 )
 
 
-def _git(options: str, valued: str = "", most: int = _MANY, opens: Opens = "visible") -> Program:
-    return Program(options, valued, most=most, globs="named", opens=opens)
+_SETTING = r"(user|remote|branch|core|init|pull|push|merge|rebase|diff|submodule|commit)(\.[\w./-]+)?\.[\w-]+"
+"""Settings of git that hold no password by themselves; the others may, as `http.extraheader` does."""
+_GIT_GREP = r"-[aIhHlLnciwvEGFPoqWp]*"
+
+
+def _git(
+    options: str, valued: str = "", most: int = _MANY, opens: Opens = "visible", operand: str = _ANY
+) -> Program:
+    return Program(options, valued, operand, most, globs="named", opens=opens)
 
 
 GIT_READERS: dict[str, Program] = {
     **dict.fromkeys("log diff show rev-list".split(), _git(_LOG, "-[nSGL]|--(skip|max-count|since|until|author)")),
+    "grep": Program(
+        _GIT_GREP + r"([ABCm]?\d+|e.+)?|--(cached|and|or|not|all-match|line-number|ignore-case|word-regexp|count"
+        r"|files-with-matches|files-without-match|name-only|invert-match|extended-regexp|basic-regexp|perl-regexp"
+        r"|fixed-strings|only-matching|heading|break|show-function|function-context|full-name|quiet|(no-)?color)"
+        r"|--(after-context|before-context|context|max-count|max-depth)=\d+",
+        _GIT_GREP + r"[ABCme]|--(after-context|before-context|context|max-count|max-depth)",
+        pattern=_ANY, unpatterned=_GIT_GREP + "e.*", globs="named", opens="visible",
+    ),
+    "reflog": _git(_LOG, most=2, opens="", operand="show|HEAD"),
+    "config": _git("--get|--get-all|--local", most=1, opens="", operand=_SETTING),
+    "config get": _git("--all|--local", most=1, opens="", operand=_SETTING),
+    "symbolic-ref": _git("-q|--(short|quiet)", most=1, opens=""),
+    "submodule status": _git("--cached", opens=""),
+    "notes list": _git("", most=1, opens=""),
+    "diff-tree": _git(_LOG + "|-[rtmc]+|--no-commit-id", "-[SGL]"),
     "status": _git(
         r"-[sbvz]+|-u(no|normal|all)?|--(short|branch|long|show-stash|ahead-behind|no-renames|porcelain|ignored"
         r"|untracked-files)|--(porcelain|ignored|untracked-files|ignore-submodules)=\w+", opens="",
@@ -270,6 +309,8 @@ def reading(command: SimpleCommand) -> Reading | None:
     if command.background or command.has_unseen_words or not command.words:
         return None
     name, words = command.argv[0], list(command.words[1:])
+    if name == "[" and words and words[-1] == Word("]"):
+        name, words = "test", words[:-1]
     if name in _WHOLE and re.fullmatch(_WHOLE[name], " ".join(command.argv[1:])):
         return Reading()
     if name == "git":
@@ -312,6 +353,8 @@ def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | 
     rest = iter(words)
     for word in rest:
         if word.glob and not _glob_is_safe(reader, word, ended):
+            return None
+        if operands and reader.options_first:
             return None
         if ended or not word.text.startswith("-") or word.text == "-":
             operands.append(word)
