@@ -40,8 +40,7 @@ class ReadFile(BasicTool):
     Params = ReadParams
     result_kind: ResultKind = "summary"
 
-    def __init__(self, page_bytes: int = PAGE_BYTES) -> None:
-        self._page_bytes = page_bytes
+    def __init__(self) -> None:
         self._coverage = Coverage()
 
     def title(self, params: ReadParams) -> str:
@@ -82,7 +81,7 @@ class ReadFile(BasicTool):
     def _page(self, context: ToolContext) -> int:
         """Return the bytes of a page: fewer for a small context window, so that the result is not truncated
         afterwards."""
-        return min(self._page_bytes, int(PAGE_BYTES_PER_TOKEN * context.max_tokens()))
+        return min(PAGE_BYTES, int(PAGE_BYTES_PER_TOKEN * context.max_tokens()))
 
     async def _text(
         self, context: ToolContext, place: Resolved, size_bytes: int, first: int, limit: int
