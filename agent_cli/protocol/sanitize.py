@@ -110,6 +110,12 @@ def visible_line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
+def quotable(text: str) -> str:
+    """Return `text` on one line, so that it cannot end the attribute of an element in which it is given to a
+    model."""
+    return " ".join(text.replace('"', "'").replace("<", "(").replace(">", ")").split())
+
+
 def fence(text: str, least: int = 3) -> str:
     """Return at least `least` backticks: a fence for Markdown that nothing in `text` closes."""
     return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))

@@ -241,5 +241,5 @@ def _confining(setup: Setup) -> SandboxProfiles:
     wanted = sandbox_setup.wanted_for(setup)
     strength = EnforcedLevel("none")
     if wanted.level != "off":
-        strength = sandbox_setup.kept(setup.state) or asyncio.run(sandbox_setup.measured_for(setup))
+        strength = sandbox_setup.kept(setup.state) or asyncio.run(sandbox_setup.measured())
     return SandboxProfiles(setup.workspace, wanted, strength)
