@@ -12,6 +12,7 @@ from statistics import median
 
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
+from agent_cli.workspace.checkpoints.types import Move
 
 _FILES = 50_000
 _FOLDERS = 2_500
@@ -34,7 +35,7 @@ async def measure(folder: Path, files: int = _FILES) -> list[tuple[str, float, s
         first = time.perf_counter() - began
         again_git, again, nothing = await _repeated(checkpoints, work, clone)
         after = await checkpoints.take()
-        undo = await _timed(lambda: checkpoints.restore(after, before))
+        undo = await _timed(lambda: checkpoints.carry_out([Move(after, before)]))
         other = Checkpoints(work, folder / "store", "two", processes.run, timeout_s=120.0)
         other_first = await _timed(other.take)
     finally:

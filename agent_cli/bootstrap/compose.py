@@ -271,16 +271,12 @@ def _servers(
     setup: Setup, processes: ProcessRunner, confine: "Callable[[], Awaitable[Confinement | None]]"
 ) -> "Servers | None":
     """Return the MCP servers of this session; None if there are none."""
-    if not (setup.config.mcp_servers or _may_define(setup, defines_servers) or setup.has_plugins()):
+    is_defined = setup.embedding.reads and defines_servers(setup.workspace.root)
+    if not (setup.config.mcp_servers or is_defined or setup.has_plugins()):
         return None
     from .mcp_servers import open_servers
 
     return open_servers(setup, processes, confine)
-
-
-def _may_define(setup: Setup, defines: Callable[[Path], bool]) -> bool:
-    """Return True if a file that is read may define something, as reported by `defines` for a workspace."""
-    return bool(setup.embedding.reads) and defines(setup.workspace.root)
 
 
 def _tracing(setup: Setup, identifier: str) -> "Tracing | None":

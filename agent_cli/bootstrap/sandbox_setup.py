@@ -88,7 +88,7 @@ def wanted_for(setup: Setup) -> SandboxRequest:
     return SandboxRequest(setup.config.sandbox, setup.loaded.place("sandbox") != _BUILT_IN)
 
 
-async def measured_for(setup: Setup) -> EnforcedLevel:
+async def measured() -> EnforcedLevel:
     """Measure what this machine enforces now.
 
     Raises:

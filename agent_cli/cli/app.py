@@ -222,7 +222,7 @@ def replay(
     ] = None,
 ) -> int:
     """Replay the recorded answers of a session in this directory."""
-    from .commands.demo.replay import run_replay
+    from .commands.demo.run import run_replay
 
     return run_replay(file, cd, mode)
 

@@ -130,11 +130,7 @@ def _paint_and_run(setup: Setup, first_input: FirstInput, keyboard: TypeAhead) -
 def _first_input(chosen: ParsedOptions) -> FirstInput:
     """Return the first input of the conversation. Standard input that is not a terminal is data: context for the
     prompt, or the prompt itself if there is none. Afterwards keys come from the terminal, if there is one. Only
-    with `--plain` on the command line are lines read from a pipe.
-
-    Raises:
-        UsageError: there is no input, or a pipe beside a command.
-    """
+    with `--plain` on the command line are lines read from a pipe."""
     prompt = (chosen.positional or "") if chosen.command == "agent" else ""
     if sys.stdin.isatty() or chosen.flag("plain"):
         return FirstInput(prompt)
@@ -183,11 +179,7 @@ def _named(chosen: ParsedOptions) -> ParsedOptions:
 
 
 def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
-    """Return the session that the user picks from a list.
-
-    Raises:
-        NoSession: none was picked.
-    """
+    """Return the session that the user picks from a list."""
     import asyncio
 
     from agent_cli.ui.repl.standalone_picker import choose

@@ -66,11 +66,7 @@ def run_command(chosen: ParsedOptions) -> int:
 
 
 def _first_task(chosen: ParsedOptions) -> tuple[str, str]:
-    """Return the first task of a conversation, empty for none; nothing is piped in beside it.
-
-    Raises:
-        UsageError: other options do not fit operations on standard input.
-    """
+    """Return the first task of a conversation, empty for none; nothing is piped in beside it."""
     why = ""
     if chosen.text("output_format") not in (None, "stream-json"):
         why = "goes with --output-format stream-json only"
@@ -156,11 +152,7 @@ async def _conversation(
 
 
 def _prepared(setup: Setup, given: UserInput) -> UserInput:
-    """Return a prompt ready to be sent.
-
-    Raises:
-        ValueError: it calls something unusable, or an image cannot be decoded.
-    """
+    """Return a prompt ready to be sent."""
     from agent_cli.tools.files.images import PictureError, fit_image
 
     try:
@@ -172,11 +164,7 @@ def _prepared(setup: Setup, given: UserInput) -> UserInput:
 
 
 async def _opened(setup: Setup, stopper: StopHandle) -> OpenSession:
-    """Open the session, unless something stops the run.
-
-    Raises:
-        StoppedEarly: the run was stopped.
-    """
+    """Open the session, unless something stops the run."""
     front = FrontEnd(approves=True, answers=True) if reads_operations(setup.chosen) else NON_INTERACTIVE
     opening = asyncio.ensure_future(open_session(setup, front))
     stopped = asyncio.ensure_future(stopper.wait())
@@ -245,11 +233,7 @@ def _called(setup: Setup, given: str) -> UserInput | None:
 
 
 def _task(chosen: ParsedOptions) -> tuple[str, str]:
-    """Return the task, and piped data beside it. Without an argument the task is standard input.
-
-    Raises:
-        UsageError: there is no task.
-    """
+    """Return the task, and piped data beside it. Without an argument the task is standard input."""
     from .services.piped_input import read_all, read_piped
 
     given = chosen.positional
@@ -285,11 +269,7 @@ def _answer_schema(chosen: ParsedOptions) -> "AnswerSchema | None":
 
 
 def _check_output_file(chosen: ParsedOptions) -> None:
-    """Report before the run if the file cannot be written.
-
-    Raises:
-        UsageError: its folder does not exist, or it is a folder.
-    """
+    """Report before the run if the file cannot be written."""
     name = chosen.text("output_file")
     if name is None:
         return

@@ -361,8 +361,7 @@ class Agent:
             self._bus.emit(msgspec.structs.replace(_completed(submission), detail=detail))
         else:
             error = ev.ErrorInfo(kind="not_applicable", message=otherwise)
-            name = type(submission.operation).__name__
-            self._bus.emit(ev.OperationFailed(operation=name, error=error, submission_id=submission.id))
+            self._dispatcher.outcomes.operation_failed(submission.id, submission.operation, error)
         self._waiting.pop(submission.id, None)
 
     async def _shut_down(self, submission: Submission) -> None:
@@ -384,8 +383,7 @@ class Agent:
                     ev.TurnFailed(stop_reason="internal_error", error=told, submission_id=submission_id)
                 )
             else:
-                name = type(operation).__name__
-                self._bus.emit(ev.OperationFailed(operation=name, error=told, submission_id=submission_id))
+                self._dispatcher.outcomes.operation_failed(submission_id, operation, told)
         self._waiting.clear()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._dispatcher.aclose(), _SHUTDOWN_S)

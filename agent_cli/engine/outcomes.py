@@ -10,7 +10,7 @@ from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.events import ErrorInfo, OperationFailed, TurnAborted, TurnFailed
 from agent_cli.protocol.hints import Hint
 from agent_cli.protocol.messages import FileChange
-from agent_cli.protocol.operations import ChangeSettings, Submission, UserInput
+from agent_cli.protocol.operations import ChangeSettings, Operation, Submission, UserInput
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.session.event_bus import EventBus
 from agent_cli.store.session_file import StoreError
@@ -81,7 +81,7 @@ class Outcomes:
                 TurnAborted(stop_reason=self.stop_reason, text=text, changes=changes, submission_id=submission.id)
             )
             return
-        self._operation_failed(submission, ErrorInfo(kind="interrupted", message="stopped by the user"))
+        self.operation_failed(submission.id, submission.operation, ErrorInfo("interrupted", "stopped by the user"))
 
     def failed(self, submission: Submission, error: BaseException, changes: tuple[FileChange, ...] = ()) -> None:
         """Emit the end of a task that failed, with what to do next."""
@@ -97,8 +97,9 @@ class Outcomes:
                 )
             )
         else:
-            self._operation_failed(submission, info)
+            self.operation_failed(submission.id, submission.operation, info)
 
-    def _operation_failed(self, submission: Submission, error: ErrorInfo) -> None:
-        name = type(submission.operation).__name__
-        self._bus.emit(OperationFailed(operation=name, error=error, submission_id=submission.id))
+    def operation_failed(self, submission_id: str, operation: Operation, error: ErrorInfo) -> None:
+        """Emit the end of an operation other than a prompt that was not carried out."""
+        name = type(operation).__name__
+        self._bus.emit(OperationFailed(operation=name, error=error, submission_id=submission_id))

@@ -230,7 +230,8 @@ class Turn:
                 if answer.calls:
                     return self._continue_cut_off(answer)
         if message is None:
-            return self._no_answer()
+            self._empty += 1
+            return None if self._empty < 2 else "no_answer"
         self._empty = 0
         if message.calls:
             self._truncated = 0
@@ -274,10 +275,6 @@ class Turn:
             self._pieces.append(answer.text)
             self._say("hint", CONTINUE)
         return "length_limit" if self._truncated > MAX_CONTINUATIONS else None
-
-    def _no_answer(self) -> StopReason | None:
-        self._empty += 1
-        return None if self._empty < 2 else "no_answer"
 
     async def _check_for_loop(self) -> StopReason | None:
         alarm = self._guard.check()

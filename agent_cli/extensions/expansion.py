@@ -98,12 +98,9 @@ def _fences(text: str) -> "Iterator[tuple[re.Match[str], re.Match[str] | None]]"
     """Yield the first and last line of each fenced block; an unclosed block extends to the end of the text."""
     lines = _FENCE_LINE.finditer(text)
     for opening in lines:
-        closing = next((line for line in lines if _closes(line, opening[1])), None)
+        fence = opening[1]
+        closing = next((line for line in lines if line["closes"] is not None and line[1].startswith(fence)), None)
         yield opening, closing
-
-
-def _closes(line: "re.Match[str]", fence: str) -> bool:
-    return line["closes"] is not None and line[1].startswith(fence)
 
 
 def _inline(text: str) -> Iterator[_Part]:
@@ -164,7 +161,7 @@ class _Dollars:
     ) -> None:
         self._argument = argument
         self._product = product
-        self._words = words_of(argument)
+        self._words = shell_words(argument)
         self._names = names
         self._variables = variables
         self._given: dict[str, str] = {}
@@ -211,7 +208,7 @@ class _Dollars:
         return self._words[at] if 0 <= at < len(self._words) else ""
 
 
-def words_of(argument: str) -> list[str]:
+def shell_words(argument: str) -> list[str]:
     """Split arguments as a shell does; if a quote is unclosed, at white space."""
     try:
         return shlex.split(argument)

@@ -1,6 +1,5 @@
 """List and read extension files, within limits, since projects may contain them too. Outside the user's own
-folders no links are allowed: neither the folder, nor anything on the way to it or below it.
-"""
+folders no links are allowed: neither the folder, nor anything on the way to it or below it."""
 
 import os
 from collections import deque

@@ -5,7 +5,6 @@ the content of the workspace files that their commands name.
 """
 
 import os
-import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from agent_cli.fs.named_files import named_files
 from agent_cli.hooks.condition import problem
 from agent_cli.hooks.definition import Dialect, Event, Hook, HttpRequest, event_named
 from agent_cli.protocol.records import storable_json
+
+from .expansion import shell_words
 
 _MAX_BYTES = 8_000_000
 _MAX_PROJECT_BYTES = 500_000
@@ -274,16 +275,6 @@ def _content(hooks: Sequence[Hook], root: Path) -> bytes:
 
 def words_of(hook: Hook, root: Path) -> list[str]:
     """Return the words of a hook's command, with the project folder's variable expanded."""
-    return [
-        word.replace("${CLAUDE_PROJECT_DIR}", str(root)).replace("$CLAUDE_PROJECT_DIR", str(root))
-        for word in _words(hook.command)
-    ]
-
-
-def _words(command: str | tuple[str, ...]) -> Sequence[str]:
-    if not isinstance(command, str):
-        return command
-    try:
-        return shlex.split(command, posix=True)
-    except ValueError:
-        return command.split()
+    words = shell_words(hook.command) if isinstance(hook.command, str) else hook.command
+    folders = ("${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR")
+    return [word.replace(folders[0], str(root)).replace(folders[1], str(root)) for word in words]

@@ -1,5 +1,6 @@
 """The result of an attempt at a task: a line of `results.jsonl`, and `result.json` in its folder."""
 
+from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
@@ -17,6 +18,11 @@ INVALID: frozenset[Outcome] = frozenset(
 )
 """Outcomes that say nothing about the task: the same command runs it again."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+def attempt_folder(out: Path, task_id: str, number: int) -> Path:
+    """Return the folder of an attempt in the folder of a batch."""
+    return out / "tasks" / task_id / str(number)
 
 
 class Waited(msgspec.Struct, frozen=True):

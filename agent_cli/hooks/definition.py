@@ -91,8 +91,7 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     """Variables of that plug-in."""
     condition: str = ""
     """A permission rule in the syntax of its dialect; the hook is run for calls that the rule covers. Empty for
-    all.
-    """
+    all."""
     is_async: bool = False
     """True if it runs in the background and decides nothing."""
     is_once: bool = False

@@ -58,8 +58,8 @@ class _TooManyStarts(ServerError):
     """A server dies repeatedly."""
 
 
-class Connection:
-    """A server and the connection to it, if any."""
+class Connection(Handlers):
+    """A server and the connection to it, if any. Handles the requests of the server, too."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Connection:
         self.known: KnownServer | None = store.load(definition)
         self.state: State = "idle"
         self.error = definition.problem
-        self.log: deque[str] = deque(maxlen=_LOG_LINES)
+        self.log_lines: deque[str] = deque(maxlen=_LOG_LINES)
         """Its last lines on stderr."""
         self._store = store
         self._connect = connect
@@ -91,8 +91,10 @@ class Connection:
         self._pace = pace
         self._clock = clock
         self._starts: deque[float] = deque()
-        self.request_handler = _ServerRequests(self, roots)
-        """The handler of the server's own requests."""
+        self._roots = roots
+        self._elicits: list[Elicit] = []
+        """For each call in progress, the callback that asks its user."""
+        self.sampling: Sample | None = None
 
     async def turn(self, *, on: bool) -> None:
         """Switch the server on or off for this session. A server that is switched off is ended, if we started it;
@@ -170,7 +172,7 @@ class Connection:
         client = await self.ready()
         self._take(await client.list_offer())
 
-    def offer_changed(self) -> None:
+    def changed(self) -> None:
         """Fetch the new offer in the background, once for many changes."""
         self._has_changed = True
         if self._refreshing is None or self._refreshing.done():
@@ -181,9 +183,29 @@ class Connection:
         tools = self.known.offer.tools if self.known else ()
         return next((tool for tool in tools if tool.name == name), None)
 
-    def asking(self, elicit: Elicit | None) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def asking(self, elicit: Elicit | None) -> Iterator[None]:
         """Pass questions of the server to the user of a call while it is in progress."""
-        return self.request_handler.during(elicit)
+        asked = [elicit] if elicit else []
+        self._elicits += asked
+        try:
+            yield
+        finally:
+            for each in asked:
+                self._elicits.remove(each)
+
+    async def elicit(self, asked: Elicitation) -> ElicitationAnswer:
+        if not self._elicits:
+            return ElicitationAnswer("decline")
+        return await self._elicits[-1](self.definition.name, asked)
+
+    async def sample(self, asked: SamplingRequest) -> SamplingAnswer:
+        if not self.definition.sampling or self.sampling is None:
+            raise ServerError("sampling is not allowed for this server")
+        return await self.sampling(self.definition.name, asked)
+
+    def roots(self) -> tuple[str, ...]:
+        return self._roots
 
     def approved(self, name: str) -> ToolDefinition | None:
         """Return a tool as approved by the user; None if it was not approved."""
@@ -194,9 +216,9 @@ class Connection:
         if self.known is not None:
             self.known = self._store.approve(self.definition, self.known, tool)
 
-    def append_log(self, lines: list[str]) -> None:
-        """Store log lines of the server."""
-        self.log.extend(lines)
+    def log(self, text: str) -> None:
+        lines = [line[:500] for line in clean(text).splitlines() if line.strip()]
+        self.log_lines.extend(lines)
         self._said_since_start += len(lines)
 
     async def aclose(self) -> None:
@@ -234,7 +256,7 @@ class Connection:
             self._starts.append(self._clock())
             self._said_since_start = 0
             spoken = self.known.offer.protocol if self.known else ""
-            client = await self._connect(self.definition, self.request_handler, spoken)
+            client = await self._connect(self.definition, self, spoken)
         except _TooManyStarts as error:
             self.state, self.error = "failed", str(error)
             raise
@@ -296,50 +318,9 @@ class Connection:
     def _in_words(self, error: ServerError) -> str:
         """Return what went wrong, with the server's last log lines since its start, if any."""
         text = str(error)
-        fresh = list(self.log)[-self._said_since_start :] if self._said_since_start else []
+        fresh = list(self.log_lines)[-self._said_since_start :] if self._said_since_start else []
         lines = [line for line in fresh[-_LAST_LINES:] if line not in text]
         return f"{text} It said last: {' / '.join(lines)}" if lines else text
-
-
-class _ServerRequests:
-    """Handler of requests and notifications from a server."""
-
-    def __init__(self, connection: Connection, roots: tuple[str, ...]) -> None:
-        self._connection = connection
-        self._roots = roots
-        self._elicits: list[Elicit] = []
-        """For each call in progress, the callback that asks its user."""
-        self.sampling: Sample | None = None
-
-    @contextlib.contextmanager
-    def during(self, elicit: Elicit | None) -> Iterator[None]:
-        """Pass questions of the server to the user of a call while it is in progress."""
-        asked = [elicit] if elicit else []
-        self._elicits += asked
-        try:
-            yield
-        finally:
-            for each in asked:
-                self._elicits.remove(each)
-
-    async def elicit(self, asked: Elicitation) -> ElicitationAnswer:
-        if not self._elicits:
-            return ElicitationAnswer("decline")
-        return await self._elicits[-1](self._connection.definition.name, asked)
-
-    async def sample(self, asked: SamplingRequest) -> SamplingAnswer:
-        if not self._connection.definition.sampling or self.sampling is None:
-            raise ServerError("sampling is not allowed for this server")
-        return await self.sampling(self._connection.definition.name, asked)
-
-    def roots(self) -> tuple[str, ...]:
-        return self._roots
-
-    def log(self, text: str) -> None:
-        self._connection.append_log([line[:500] for line in clean(text).splitlines() if line.strip()])
-
-    def changed(self) -> None:
-        self._connection.offer_changed()
 
 
 def _retrieved(task: "asyncio.Task[Client]") -> None:

@@ -159,7 +159,7 @@ class Servers:
     def allow_sampling(self, sample: Sample) -> None:
         """Let servers whose definition permits it ask the model."""
         for each in self.connections.values():
-            each.request_handler.sampling = sample
+            each.sampling = sample
 
     async def aclose(self) -> None:
         """End all connections, and the servers that we started."""
@@ -206,5 +206,5 @@ class Servers:
             error=connection.error,
             prompts=tuple(prompt.name for prompt in offer.prompts),
             server=f"{offer.server}, protocol {offer.protocol}" if offer.protocol else "",
-            log=tuple(connection.log),
+            log=tuple(connection.log_lines),
         )

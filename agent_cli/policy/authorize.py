@@ -84,8 +84,7 @@ def _decided(action: Action, policy: Policy) -> Verdict:
 
 def _external_verdict(action: CallExternal, policy: Policy) -> Verdict:
     """Return the verdict on an external tool call. A tool whose definition differs from the approved one always
-    asks.
-    """
+    asks."""
     name = f"{action.server}/{action.tool}"
     verdict = _outside(policy, "mcp", name, f"it calls the external tool {name}", f"mcp({name})")
     if action.changed and not isinstance(verdict, Deny):
@@ -132,17 +131,13 @@ def _guarded(action: Action, verdict: Allow | Ask, policy: Policy) -> Verdict:
 def _stays_among_servers(action: CallExternal, policy: Policy) -> bool:
     """Return True if all untrusted text came from the called server or from servers that a rule allows: the user
     has allowed these to be used together."""
-    names = [_external_name(source) for source in policy.untrusted_sources]
+    sources = policy.untrusted_sources
+    names = [each.removeprefix(EXTERNAL_SOURCE) if each.startswith(EXTERNAL_SOURCE) else "" for each in sources]
     allows = policy.rules.of("allow", "mcp")
     return bool(names) and all(
         name.partition("/")[0] == action.server or any(matches_words(rule, name) for rule in allows)
         for name in names
     )
-
-
-def _external_name(source: str) -> str:
-    """Return the `server/tool` of a source of untrusted text; empty if it is not an external tool."""
-    return source.removeprefix(EXTERNAL_SOURCE) if source.startswith(EXTERNAL_SOURCE) else ""
 
 
 def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:

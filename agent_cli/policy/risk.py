@@ -1,6 +1,5 @@
 """Describe in one line the worst an action could do, for a user who is about to approve it. If several apply to a
-command line, the gravest are given.
-"""
+command line, the gravest are given."""
 
 import os
 import re

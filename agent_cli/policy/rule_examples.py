@@ -8,7 +8,6 @@ import contextlib
 import os
 import re
 from collections.abc import Callable
-from typing import get_args
 
 import msgspec
 
@@ -87,10 +86,9 @@ def action_of(kind: str, value: str, cwd: str, resolve: Callable[[str, str], str
     """Return the action of an example; `outside` is a command like `shell`."""
     if kind in ("shell", "outside"):
         return RunCommand(value, cwd)
-    if kind == "read":
-        return ReadPath(resolve(value, cwd), os.path.join(cwd, value) if not value.startswith("~") else value)
-    if kind == "write":
-        return WritePath(resolve(value, cwd), os.path.join(cwd, value) if not value.startswith("~") else value)
+    if kind in ("read", "write"):
+        shown = value if value.startswith("~") else os.path.join(cwd, value)
+        return (ReadPath if kind == "read" else WritePath)(resolve(value, cwd), shown)
     if kind == "fetch":
         url = value if "://" in value else f"https://{value}/"
         host = re.sub(r"^[a-z]+://", "", value).partition("/")[0].rpartition("@")[2]
@@ -108,8 +106,7 @@ def decision(policy: Policy) -> Callable[[str, str], Verdict]:
 
 def effect_of(verdict: Verdict) -> Effect:
     """Return the rule effect that corresponds to a verdict."""
-    effect = "allow" if isinstance(verdict, Allow) else "ask" if isinstance(verdict, Ask) else "deny"
-    return next(each for each in get_args(Effect) if each == effect)
+    return "allow" if isinstance(verdict, Allow) else "ask" if isinstance(verdict, Ask) else "deny"
 
 
 def because(verdict: Verdict) -> str:

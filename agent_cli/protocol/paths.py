@@ -6,16 +6,8 @@ AUTORUN_NAMES = frozenset(
     {
         *(".vscode", ".idea", ".zed", ".fleet", ".devcontainer", ".devcontainer.json", ".husky", ".envrc"),
         *(".cursor", ".windsurf", ".claude", ".codex", ".gemini", ".opencode", ".kimi", ".pi", ".agents"),
-        *(
-            ".agent",
-            ".mcp.json",
-            "opencode.json",
-            "opencode.jsonc",
-            ".crush.json",
-            "crush.json",
-            ".aider.conf.yml",
-        ),
-        *(".qwen", ".roo", ".kiro", ".amazonq", ".continue", ".helix", ".exrc", ".nvimrc", ".nvim.lua"),
+        *(".agent", ".mcp.json", "opencode.json", "opencode.jsonc", ".crush.json", "crush.json", ".qwen", ".roo"),
+        *(".aider.conf.yml", ".kiro", ".amazonq", ".continue", ".helix", ".exrc", ".nvimrc", ".nvim.lua"),
     }
 )
 """Files that editors, shells, containers and other agents run or obey automatically in a folder they open; for a

@@ -249,6 +249,9 @@ AnyRecord = (
     | SettingsSet | Granted | Named | Quarantined | InputQueued | InputDequeued | JobStateChanged
 )  # fmt: skip
 
+REWRITES = CompactionSaved | Shortened | CompactionReverted | Marked | Quarantined | TurnsUndone | TurnsRedone
+"""Records that change the meaning of earlier ones."""
+
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
 

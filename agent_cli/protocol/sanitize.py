@@ -110,9 +110,32 @@ def visible_line(text: str) -> str:
     return " ".join(visible(text).split())
 
 
+def quotable(text: str) -> str:
+    """Return `text` on one line, so that it cannot end the attribute of an element in which it is given to a
+    model."""
+    return " ".join(text.replace('"', "'").replace("<", "(").replace(">", ")").split())
+
+
 def fence(text: str, least: int = 3) -> str:
     """Return at least `least` backticks: a fence for Markdown that nothing in `text` closes."""
     return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return `text` as a code block of Markdown that no part of it can close."""
+    return f"{fence(text)}{language}\n{text}\n{fence(text)}"
+
+
+def code_span(line: str) -> str:
+    """Return a line as code within Markdown text, which no part of it can close."""
+    ticks = fence(line, 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
+
+
+def clip(text: str, most: int) -> str:
+    """Return `text` in at most `most` characters; a longer one ends with an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 class Sanitizer:

@@ -1,6 +1,5 @@
 """Detect private keys, and values identified by the text before them, using the table in `patterns`. Plain text
-searches come first, since nearly every text has nothing to hide.
-"""
+searches come first, since nearly every text has nothing to hide."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,5 @@
 """Detect environment variables that are secrets, by name and by the shape of their values, and those that lead to
-other programs of the user. Separate because it is needed only when a command is confined.
-"""
+other programs of the user. Separate because it is needed only when a command is confined."""
 
 import re
 from functools import lru_cache
@@ -31,8 +30,7 @@ _SHAPES = lazy_regex(
     r"|https://hooks\.slack\.com/services/\S{20,}|https://discord(?:app)?\.com/api/webhooks/\S{20,}"
 )
 """Values that are secret whatever the name. Placeholders count too, because leaving out a variable does no
-harm.
-"""
+harm."""
 _LEADING = frozenset(
     {
         *("SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "DISPLAY"),

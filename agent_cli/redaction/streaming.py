@@ -1,6 +1,5 @@
 """Mask a stream: however a text is cut into pieces, the result equals that for the whole text. Separate from
-`redactor`, since only this module must know what incomplete text may become.
-"""
+`redactor`, since only this module must know what incomplete text may become."""
 
 import re
 from typing import TYPE_CHECKING
@@ -88,7 +87,7 @@ class Masking:
 
     def _settled(self, text: str, base: int, spans: list[Span]) -> int:
         """Return the length of `text` that is decided, given its spans so far."""
-        token = max(base, _after_last_delimiter(text))
+        token = max(base, *(text.rfind(delimiter) + 1 for delimiter in shapes.DELIMITERS))
         begun = shapes.begin_of_token(text, token)
         in_token = min(
             begun if begun >= 0 else len(text),
@@ -105,7 +104,3 @@ class Masking:
             if span.start < end < span.end and len(text) - span.start <= _MAX_HELD_KEY:
                 end = max(base, span.start)
         return end
-
-
-def _after_last_delimiter(text: str) -> int:
-    return max(text.rfind(delimiter) for delimiter in shapes.DELIMITERS) + 1

@@ -1,6 +1,5 @@
 """Detect tokens with a recognizable prefix; a new kind of token is one row. Separate from `patterns`, which is
-slow to load, because variables are checked against these at every start.
-"""
+slow to load, because variables are checked against these at every start."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -21,11 +21,11 @@ from agent_cli.fs.files import read_regular, reason_of
 from agent_cli.fs.git_files import BARE_CONFIG, RAW_ATTRIBUTES, settings
 from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.workspace.checkpoints.git import GitFailed, PrivateGit
+from agent_cli.workspace.checkpoints.git import GitFailed, PrivateGit, names_in
 from agent_cli.workspace.checkpoints.types import CheckpointError
 from agent_cli.workspace.git.ignore_guard import BadIgnoreFile, unless_held_up
 from agent_cli.workspace.git.repository import GitFolder, git_folder
-from agent_cli.workspace.worktrees.store import copy_index, names_in
+from agent_cli.workspace.worktrees.store import copy_index
 
 from .finding import Omitted
 

@@ -308,11 +308,7 @@ class ReviewRun:
 
 
 def _read(answer: Any, shape: type[T]) -> T:
-    """Convert an answer to a value.
-
-    Raises:
-        Unanswered: it does not have this shape.
-    """
+    """Convert an answer to a value."""
     try:
         return msgspec.convert(answer, shape, strict=False)
     except msgspec.ValidationError as error:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.sanitize import clean, one_line, visible, visible_line
+from agent_cli.protocol.sanitize import clean, clip, one_line, visible, visible_line
 from agent_cli.redaction.redactor import PLACEHOLDER
 
 from .finding import LEAST_PRIORITY, Evidence, Finding, Introduced, Side, Suggestion
@@ -92,14 +92,14 @@ class Placer:
         start = min(max(1, given.start_line), last)
         end = min(max(start, given.end_line), last)
         exists = bool(lines) and (start, end) == (given.start_line, given.end_line)
-        title = _cut(one_line(given.title), _LONGEST_TITLE) or "Untitled"
+        title = clip(one_line(given.title), _LONGEST_TITLE) or "Untitled"
         return Finding(
             id=fingerprint(title, path, lines, start, end, around=self._enclosing(side, path, lines)),
             rule=given.rule if _RULE.fullmatch(given.rule) else "general",
             priority=min(max(0, given.priority), LEAST_PRIORITY),
             confidence=min(max(0.0, given.confidence), 1.0),
             title=title,
-            body=_cut(clean(given.body), _LONGEST_BODY),
+            body=clip(clean(given.body), _LONGEST_BODY),
             path=path,
             start_line=start,
             end_line=end,
@@ -154,7 +154,7 @@ class Placer:
             if text[:2] in ("a/", "b/") and not self._material.diff_of(text) and self._material.diff_of(bare):
                 text = bare
         is_plain = visible(text) == text and "\n" not in text and len(text) <= _LONGEST_PATH
-        return text if is_plain else _cut(visible_line(text), _LONGEST_PATH)
+        return text if is_plain else clip(visible_line(text), _LONGEST_PATH)
 
     def _suggestion(
         self, given: ReportedSuggestion | None, path: str, lines: list[str], at: tuple[int, int]
@@ -190,7 +190,7 @@ def is_relative(path: str) -> bool:
 
 def evidence_of(given: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
     """Return the evidence for a finding, safe to print."""
-    return tuple(Evidence(each.kind, _cut(clean(each.text), _LONGEST_EVIDENCE)) for each in given[:_MOST_EVIDENCE])
+    return tuple(Evidence(each.kind, clip(clean(each.text), _LONGEST_EVIDENCE)) for each in given[:_MOST_EVIDENCE])
 
 
 def _is_python(text: str) -> bool:
@@ -203,16 +203,9 @@ def _is_python(text: str) -> bool:
     return True
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-Verdict = Literal["confirmed", "refuted"]
-
-
 class ReportedVerdict(msgspec.Struct, frozen=True):
     """The answer of a check."""
 
-    verdict: Verdict
+    verdict: Literal["confirmed", "refuted"]
     reason: str
     evidence: tuple[Evidence, ...] = ()

@@ -147,8 +147,7 @@ def _files(
     lines: list[str], confinement: Confinement, cwd: str, may: Callable[[str, int], bool]
 ) -> Iterator[Denial]:
     """Yield denials found in the output, last line first: the error a program prints last is the one that ended
-    it.
-    """
+    it."""
     unnamed = False
     for line in reversed(lines):
         read_only, refused, busy = _READ_ONLY.search(line), _REFUSED.search(line), _BUSY.search(line)
@@ -201,8 +200,7 @@ def _is_fixed(path: str, confinement: Confinement) -> bool:
 
 def _is_out_of_sight(path: str, confinement: Confinement, may: Callable[[str, int], bool]) -> bool:
     """Return True if a path exists and the user could read it, but the command sees nothing or something else
-    there.
-    """
+    there."""
     if is_inside(path, confinement.hidden):
         return may(path, os.R_OK)
     if is_inside(path, _PRIVATE) and path not in _PRIVATE:

@@ -180,8 +180,7 @@ class GitStateSnapshot(msgspec.Struct, frozen=True):
 
     def _restored_own(self, path: str) -> bool:
         """Restore a file that git's settings name. A new one is only renamed, because it may be the user's
-        work.
-        """
+        work."""
         if path not in self.marks:
             return _set_aside(self.root, path)
         return path in self.contents and _written(self.root, path, self.contents[path], self.marks[path][0])
@@ -441,14 +440,19 @@ def _read(root: str, path: str) -> bytes | None:
         return None
 
 
-def _written(root: str, path: str, content: bytes, mode: int) -> bool:
-    """Write a file in one step, so that no reader sees half of it; return True on success."""
+def _done(root: str, path: str, act: Callable[[DirEntryFd], None]) -> bool:
+    """Do something to an entry; return True on success."""
     try:
         with _entry(root, path) as at:
-            replace_file(at.name, content, mode=mode, dir_fd=at.folder)
+            act(at)
     except OSError:
         return False
     return True
+
+
+def _written(root: str, path: str, content: bytes, mode: int) -> bool:
+    """Write a file in one step, so that no reader sees half of it; return True on success."""
+    return _done(root, path, lambda at: replace_file(at.name, content, mode=mode, dir_fd=at.folder))
 
 
 def _open_folder(root: str, path: str) -> None:
@@ -471,12 +475,7 @@ def _removed(root: str, path: str) -> bool:
 
 
 def _made(root: str, path: str) -> bool:
-    try:
-        with _entry(root, path) as at:
-            os.mkdir(at.name, 0o755, dir_fd=at.folder)
-    except OSError:
-        return False
-    return True
+    return _done(root, path, lambda at: os.mkdir(at.name, 0o755, dir_fd=at.folder))
 
 
 def _set_aside(root: str, path: str) -> bool:
@@ -495,9 +494,5 @@ def _renamed(root: str, path: str, new: str) -> bool:
     """Rename an entry within its folder, never over an existing one; return True on success."""
     if os.path.lexists(f"{root}/{new}"):
         return False
-    try:
-        with _entry(root, path) as at:
-            os.rename(at.name, os.path.basename(new), src_dir_fd=at.folder, dst_dir_fd=at.folder)
-    except OSError:
-        return False
-    return True
+    name = os.path.basename(new)
+    return _done(root, path, lambda at: os.rename(at.name, name, src_dir_fd=at.folder, dst_dir_fd=at.folder))

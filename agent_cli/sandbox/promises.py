@@ -38,8 +38,7 @@ MATRIX: Mapping[MechanismName, tuple[tuple[Cell, ...], ...]] = {
 
 def promises(strength: EnforcedLevel, mode: Mode, asked_for: bool) -> dict[Cell, tuple[str, ...]]:
     """Return the promises in a mode, grouped by how they are kept; empty for a mechanism that is not in the
-    table.
-    """
+    table."""
     column = COLUMNS.index(mode) + (mode == "yolo" and asked_for)
     found: dict[Cell, tuple[str, ...]] = {}
     for promise, row in zip(PROMISES, MATRIX.get(strength.mechanism, ()), strict=False):

@@ -1,16 +1,14 @@
 """Protect this process from others of the same user: its initial environment, which stays readable in `/proc`
-after changes to `os.environ`, and its memory in a core dump.
-"""
+after changes to `os.environ`, and its memory in a core dump."""
 
 import os
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 
 from .profile.environment import is_provider_secret
 
 
-def hide_keys_of_this_process(is_secret: Callable[[str], bool] = is_provider_secret) -> int:
+def hide_keys_of_this_process() -> int:
     """Overwrite the values of secret variables in the kernel's view and disable core dumps; return the number of
     variables overwritten. `os.environ` keeps its values.
 
@@ -24,7 +22,7 @@ def hide_keys_of_this_process(is_secret: Callable[[str], bool] = is_provider_sec
     if sys.platform != "linux":
         return 0
     try:
-        names = [name for name in os.environ if is_secret(name)]
+        names = [name for name in os.environ if is_provider_secret(name)]
         for name in names:
             os.environ[name] = os.environ[name]  # the C library copies it elsewhere, for child processes
         return _overwrite({os.fsencode(name) for name in names})

@@ -157,11 +157,7 @@ def _call(item: ApprovalItem, agent_name: str) -> ApprovalCall:
 
 
 def _grant(said: Allow, item: ApprovalItem) -> str:
-    """Return the rule to save.
-
-    Raises:
-        CallbackError: it is invalid, or no rule may be saved.
-    """
+    """Return the rule to save."""
     from agent_cli.policy.rules.rule import RuleError, parse_rule
 
     if said.remember and not item.grant:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,8 @@ from agent_cli.protocol.sanitize import visible
 
 _STOP_S = 10.0
 """Seconds that a stopped turn has to end."""
+ANSWER = "answer"
+"""Name of the field of a form."""
 ALLOW, ALLOW_SESSION, DENY = "Allow", "Allow for this session", "Deny"
 _NO_ANSWER = "The user gave no answer."
 
@@ -24,6 +27,19 @@ class Question(msgspec.Struct, frozen=True):
     message: str
     options: tuple[str, ...] = ()
     """Answers to choose from; empty for free text."""
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """The JSON schema of a form with the answer."""
+        field: dict[str, Any] = {"type": "string", "title": "Answer"}
+        if self.options:
+            field["enum"] = list(self.options)
+        return {"type": "object", "properties": {ANSWER: field}, "required": [ANSWER]}
+
+    def answer_in(self, content: Any) -> str | None:
+        """Return the answer in a filled form; None if there is none, or if it is not one of the options."""
+        said = content.get(ANSWER) if isinstance(content, dict) else None
+        return said if isinstance(said, str) and (not self.options or said in self.options) else None
 
 
 class Ended(msgspec.Struct, frozen=True):

@@ -3,17 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from agent_cli.protocol.messages import FINISHES
-from agent_cli.protocol.records import (
-    AnyRecord,
-    CompactionReverted,
-    CompactionSaved,
-    Marked,
-    ModelCalled,
-    Quarantined,
-    Shortened,
-    TurnsRedone,
-    TurnsUndone,
-)
+from agent_cli.protocol.records import REWRITES, AnyRecord, ModelCalled
 from agent_cli.protocol.usage import CallKind, CostLine, Totals, Usage
 
 _CAUSES: dict[CallKind, str] = {
@@ -23,9 +13,6 @@ _CAUSES: dict[CallKind, str] = {
     "sampling": "MCP servers",
     "subagent": "sub-agents",
 }
-_BREAKS_PREFIX = (
-    CompactionSaved | Shortened | CompactionReverted | Marked | TurnsUndone | TurnsRedone | Quarantined
-)
 _NOTEWORTHY_TOKENS = 4_000
 """Below this size a prompt is cheap, cached or not."""
 _CACHE_LIVES_S = 300
@@ -96,7 +83,7 @@ def _last_steps(records: Sequence[AnyRecord]) -> list[ModelCalled]:
     beginning of the request."""
     calls: list[ModelCalled] = []
     for record in reversed(records):
-        if isinstance(record, _BREAKS_PREFIX):
+        if isinstance(record, REWRITES):
             break
         if isinstance(record, ModelCalled) and record.kind == "main" and record.usage is not None:
             calls.append(record)

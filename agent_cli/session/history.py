@@ -11,14 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.protocol.messages import (
-    AssistantMessage,
-    Message,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-    begins_with,
-)
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage, begins_with
 from agent_cli.protocol.operations import Mark
 from agent_cli.protocol.records import (
     AnyRecord,

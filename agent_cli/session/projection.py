@@ -13,6 +13,7 @@ import msgspec
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.messages import AssistantMessage, Message, PlanItem, ToolResult, UserMessage
 from agent_cli.protocol.records import (
+    REWRITES,
     AnyRecord,
     CallStarted,
     CompactionReverted,
@@ -20,15 +21,12 @@ from agent_cli.protocol.records import (
     Header,
     InputDequeued,
     InputQueued,
-    Marked,
     ModelCalled,
     Named,
     Quarantined,
     SettingsSet,
     Shortened,
     TurnEnded,
-    TurnsRedone,
-    TurnsUndone,
 )
 from agent_cli.protocol.stop_reason import StopReason
 
@@ -36,9 +34,6 @@ from . import costs, history
 from .history import OpenCall
 from .placeholders import dropped_placeholder, placeholder, shorten
 from .undo_state import taken_back
-
-REWRITES = CompactionSaved | Shortened | CompactionReverted | Marked | Quarantined | TurnsUndone | TurnsRedone
-"""Records that change the meaning of earlier ones."""
 
 
 class Projection:

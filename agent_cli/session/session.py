@@ -259,10 +259,6 @@ class Session:
         """Return the messages for the model, before repair."""
         return self.view.visible()
 
-    def prompts(self) -> list[UserMessage]:
-        """Return the human prompts that still count, oldest first."""
-        return self.view.prompts
-
     def grants(self) -> tuple[str, ...]:
         """Return the rules saved for this session."""
         kept: dict[str, None] = {}

@@ -13,6 +13,7 @@ import msgspec
 
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from agent_cli.protocol.records import (
+    REWRITES,
     AnyRecord,
     CompactionSaved,
     Header,
@@ -24,7 +25,7 @@ from agent_cli.protocol.records import (
 from agent_cli.protocol.usage import CHARS_PER_TOKEN, Usage
 
 from .costs import is_cache_lost, long_pause
-from .projection import REWRITES, Projection
+from .projection import Projection
 
 Origin = Literal[
     "system", "prompts", "attachments", "answers", "files", "commands", "other_tools", "summaries", "rest"
@@ -70,6 +71,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """True if messages were summarized or shortened since the previous step."""
     cache_lost: str = ""
     """Why much less was read from the cache than in the previous step; empty if that is not the case."""
+
+    @property
+    def cached_share(self) -> float | None:
+        """Share of the request that was read from the provider's cache, 0 to 1."""
+        return self.usage.cached_share if self.usage else None
 
 
 def steps_of(records: Iterable[AnyRecord]) -> Iterator[Step]:

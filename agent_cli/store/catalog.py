@@ -1,6 +1,5 @@
 """The folder of all sessions: `<dir>/<project>/<utc>-<id>.json`. The files are the only source of truth. This
-module finds them by id, name, directory, branch, date and text; for many sessions it uses an index.
-"""
+module finds them by id, name, directory, branch, date and text; for many sessions it uses an index."""
 
 import contextlib
 import hashlib

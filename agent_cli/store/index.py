@@ -1,8 +1,7 @@
 """The index of all sessions: facts and full text, so that ten thousand sessions are listed and searched at once.
-It is an SQLite cache (imported when first needed): the files are the only source of truth, only changed files
-are read again, and the index may be deleted at any time. Any problem with it raises `IndexUnusable` and never
-reaches the user.
-"""
+It is an SQLite cache (imported when first needed): the files are the only source of truth, only changed files are
+read again, and the index may be deleted at any time. Any problem with it raises `IndexUnusable` and never reaches
+the user."""
 
 import contextlib
 import os

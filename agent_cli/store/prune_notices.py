@@ -1,6 +1,5 @@
 """Announcements of sessions about to be deleted by automatic pruning, one day ahead: `prune.json` in the state
-folder. Nothing is deleted before the user could be notified, however long the program was not started.
-"""
+folder. Nothing is deleted before the user could be notified, however long the program was not started."""
 
 import os
 import time

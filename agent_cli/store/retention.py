@@ -82,7 +82,10 @@ def plan(sessions: Sessions, state: Path, keep_days: int | None, keep_mb: int | 
     """
     infos = sessions.list(limit=None)
     shares = _shares(state, infos)
-    sizes = {info.path: info.size_bytes + _own_bytes(state, info.id) + shares[_project(info)] for info in infos}
+    sizes = {
+        info.path: info.size_bytes + sum(map(folder_bytes, _belongings(state, info.id))) + shares[_project(info)]
+        for info in infos
+    }
     total = left = sum(sizes.values())
     going = []
     for info in reversed(infos):  # oldest first
@@ -190,10 +193,6 @@ def _is_due(mark: Path, now: float) -> bool:
 
 def _belongings(state: Path, identifier: str) -> tuple[Path, ...]:
     return (state / "spill" / identifier, state / "notes" / identifier)
-
-
-def _own_bytes(state: Path, identifier: str) -> int:
-    return sum(folder_bytes(folder) for folder in _belongings(state, identifier))
 
 
 def _shares(state: Path, infos: Sequence[SessionInfo]) -> dict[str, int]:

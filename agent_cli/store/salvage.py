@@ -1,7 +1,6 @@
 """Recover data from a damaged line: the records in it and, for the first line of a session, the intact header
-fields. Separate because intact files do not need it. Pure except for `_neighbour`, which reads other sessions
-of the same directory.
-"""
+fields. Separate because intact files do not need it. Pure except for `_neighbour`, which reads other sessions of
+the same directory."""
 
 import calendar
 import contextlib

@@ -188,16 +188,16 @@ def _salvaged(line: bytes) -> list[AnyRecord]:
 class SessionFile:
     """A session file open for writing, obtained from `create` or `open`; `append` is the only change."""
 
-    def __init__(self, path: Path, descriptor: int, end: int, disk: files.Disk = files.DISK) -> None:
+    def __init__(self, path: Path, disk: files.Disk = files.DISK) -> None:
         self.path = path
-        self._end = end
         self._disk = disk
+        self._fd = -1
+        self._end = 0
         self._is_synced = True
         self._flushing: tuple[int, asyncio.Future[None]] | None = None
         """The newest `flush` that waits for the disk, with the end of the file that it covers."""
         self._waited_s = 0.0
         """Seconds that the disk took the last time."""
-        self._hold(descriptor)
 
     def _hold(self, descriptor: int) -> None:
         self._fd = descriptor
@@ -211,22 +211,26 @@ class SessionFile:
         Raises:
             StoreError: it exists, or the folder is not writable.
         """
-        try:
-            files.make_private(path.parent)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise StoreError(f"cannot create session {path}: {error.strerror}") from error
-        _lock(descriptor, path)
-        file = cls(path, descriptor, 0, disk)
-        try:
-            file._write(_OPEN.rstrip(b"\n") + _CLOSE, 0)
-        except StoreError:
-            file.close()
-            path.unlink()
-            raise
-        file._end = len(_OPEN) - 1
-        files.sync_folder(path.parent, disk)
+        file = cls(path, disk)
+        file._create()
         return file
+
+    def _create(self) -> None:
+        try:
+            files.make_private(self.path.parent)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise StoreError(f"cannot create session {self.path}: {error.strerror}") from error
+        _lock(descriptor, self.path)
+        self._hold(descriptor)
+        try:
+            self._write(_OPEN.rstrip(b"\n") + _CLOSE, 0)
+        except StoreError:
+            self.close()
+            self.path.unlink()
+            raise
+        self._end = len(_OPEN) - 1
+        files.sync_folder(self.path.parent, self._disk)
 
     @classmethod
     def open(
@@ -254,7 +258,10 @@ class SessionFile:
         except StoreError:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, loaded.end, disk), loaded
+        file = cls(path, disk)
+        file._hold(descriptor)
+        file._end = loaded.end
+        return file, loaded
 
     def append(self, records: Sequence[AnyRecord], *, sync: SyncTime = "now") -> None:
         """Append records and wait until they are on disk, unless `sync` says that this happens later. At most one
@@ -428,14 +435,9 @@ def write_session(
         ) from error
 
 
-class NewSessionFile:
+class NewSessionFile(SessionFile):
     """A session file that is created by its first append, so that a session without any message leaves nothing
     behind."""
-
-    def __init__(self, path: Path, disk: files.Disk = files.DISK) -> None:
-        self.path = path
-        self._disk = disk
-        self._file: SessionFile | None = None
 
     def append(self, records: Sequence[AnyRecord], *, sync: SyncTime = "now") -> None:
         """Append as `SessionFile.append` does, creating the file first.
@@ -443,37 +445,9 @@ class NewSessionFile:
         Raises:
             StoreError: as `SessionFile.create` and `append`.
         """
-        if self._file is None:
-            self._file = SessionFile.create(self.path, self._disk)
-        self._file.append(records, sync=sync)
-
-    def sync(self) -> None:
-        """Sync as `SessionFile.sync` does.
-
-        Raises:
-            StoreError: as `SessionFile.sync`.
-        """
-        if self._file is not None:
-            self._file.sync()
-
-    @property
-    def is_slow(self) -> bool:
-        """True if `flush` is better than `sync`."""
-        return self._file is not None and self._file.is_slow
-
-    async def flush(self) -> None:
-        """Sync as `SessionFile.flush` does.
-
-        Raises:
-            StoreError: as `SessionFile.flush`.
-        """
-        if self._file is not None:
-            await self._file.flush()
-
-    def close(self) -> None:
-        """Release the lock if there is a file."""
-        if self._file is not None:
-            self._file.close()
+        if not self._end:
+            self._create()
+        super().append(records, sync=sync)
 
 
 def _sync_and_close(disk: files.Disk, descriptor: int) -> None:

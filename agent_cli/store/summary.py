@@ -1,6 +1,5 @@
 """Summary of a session for lists and searches: facts and messages, without tool calls. Only the relevant lines are
-decoded, and a session that has grown is read on from where the last reading ended. Pure.
-"""
+decoded, and a session that has grown is read on from where the last reading ended. Pure."""
 
 import re
 from collections.abc import Iterator

@@ -19,8 +19,7 @@ from .search.repo_map import RepoMap
 from .session.ask_user import AskUser
 from .session.finish import Finish
 from .session.memory import MemoryTool
-from .session.recall import Recall
-from .session.search_history import SearchHistory
+from .session.recall import Recall, SearchHistory
 from .session.update_plan import UpdatePlan
 from .shell.jobs import JobsTool
 from .shell.shell import Shell
@@ -104,7 +103,8 @@ def _read(tool: Tool, arguments: dict[str, Any]) -> Any:
     try:
         return msgspec.convert(arguments, tool.Params, strict=False)
     except msgspec.ValidationError as error:
-        for reading in (_without_nulls(arguments), _without_nulls(_unwrapped(arguments))):
+        unwrapped = {key: _from_text(value) for key, value in arguments.items()}
+        for reading in (_without_nulls(arguments), _without_nulls(unwrapped)):
             with contextlib.suppress(msgspec.ValidationError):
                 return msgspec.convert(reading, tool.Params, strict=False)
         raise ToolError(
@@ -153,12 +153,8 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _unwrapped(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Decode arrays and objects that some models write as JSON text within a string."""
-    return {key: _from_text(value) for key, value in arguments.items()}
-
-
 def _from_text(value: Any) -> Any:
+    """Decode an array or object that some models write as JSON text within a string."""
     if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
         return value
     try:
@@ -216,8 +212,7 @@ LATE_TOOL_GROUPS = ("agent", "skill", "mcp")
 
 def without_late_groups(enabled: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return a selection without the words of `LATE_TOOL_GROUPS`, and the words whose tools it includes. If only
-    specific
-    tools are selected, such a word must be among them."""
+    specific tools are selected, such a word must be among them."""
     words = tuple(word for word in enabled if word.removeprefix("-") not in LATE_TOOL_GROUPS)
     named = [word for word in words if not word.startswith("-")]
     usual = () if named and "full" not in named else LATE_TOOL_GROUPS
@@ -239,9 +234,6 @@ def selected_names(enabled: tuple[str, ...], known: Registry) -> frozenset[str]:
         name = word.removeprefix("-")
         if name not in PRESETS and known.get(name) is None:
             raise ToolError(known.unknown(name) + f" Presets: {', '.join(PRESETS)}.")
-        (without if word.startswith("-") else names).update(_meant(name, known))
+        meant = (PRESETS[name] or known.names) if name in PRESETS else (name,)
+        (without if word.startswith("-") else names).update(meant)
     return frozenset((names or set(known.names)) - without)
-
-
-def _meant(name: str, known: Registry) -> tuple[str, ...]:
-    return (PRESETS[name] or known.names) if name in PRESETS else (name,)

@@ -144,7 +144,9 @@ class InstructionFiles:
         for name in self._names:
             path = folder / name
             real = looks.real(str(path))
-            if not real or not _is_text_of(real, path, project) or not looks.may_read(real):
+            if not real or not Path(real).is_relative_to(project) or Path(real).suffix != path.suffix:
+                continue
+            if not looks.may_read(real):
                 continue
             if text := _text(real, path.name):
                 earlier = set(importer.given)
@@ -195,10 +197,6 @@ def _text(real: str, name: str) -> str:
 
 def _hash(text: str) -> str:
     return content_hash(text.encode("utf-8", "replace"))
-
-
-def _is_text_of(real: str, path: Path, project: Path) -> bool:
-    return Path(real).is_relative_to(project) and Path(real).suffix == path.suffix
 
 
 def _within_bound(found: Sequence[Instruction]) -> tuple[Instruction, ...]:

@@ -81,7 +81,7 @@ Deed = Callable[[Engine], Operation]
 
 
 def _turn(it: Engine, back: int) -> str:
-    return it.session.prompts()[-back].turn_id
+    return it.session.view.prompts[-back].turn_id
 
 
 def _message(it: Engine, kind: type[Message]) -> str:

@@ -169,7 +169,7 @@ async def test_a_stop_hands_back_all_that_waits_and_begins_nothing(tmp_path: Pat
         assert returned.commands == ("/undo 2", "/compact the words")
         assert it.agent.snapshot().waiting == () and not it.of(Restored)
         assert isinstance(await it.prompt("again"), TurnCompleted)
-        assert [message.text for message in it.session.prompts()] == ["one", "again"]
+        assert [message.text for message in it.session.view.prompts] == ["one", "again"]
         assert len(it.model.requests) == 2 and it.agent.snapshot().unsent == ()
 
 
@@ -244,7 +244,7 @@ async def test_a_stop_at_any_await_leaves_a_valid_session(tmp_path: Path) -> Non
             await it.submit(Interrupt())
             await it.until_ended(submission)
             assert isinstance(await it.prompt("again"), TurnCompleted)
-            assert [m.text for m in it.session.prompts()] == ["go", "again"]
+            assert [m.text for m in it.session.view.prompts] == ["go", "again"]
 
 
 async def test_the_text_that_was_streaming_is_marked(tmp_path: Path) -> None:

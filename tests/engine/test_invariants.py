@@ -257,7 +257,7 @@ class Scenario:
         it.model._script.clear()
         end = await it.prompt("and now?")
         assert type(end).__name__ == "TurnCompleted", end
-        self.undo_count = len({message.turn_id for message in it.session.prompts()})
+        self.undo_count = len({message.turn_id for message in it.session.view.prompts})
         if self.undo_count:
             await it.do(Undo(turns=self.undo_count))
             conflicts = [c for event in it.of(Restored) for c in event.report.conflicts + event.report.notes]

@@ -261,7 +261,7 @@ async def test_guidance_that_came_too_late_is_sent_once_and_is_not_offered_again
         assert isinstance(await it.until_ended(failing), TurnFailed)
         await it.until_ended(queued)
         await it.until(lambda event: isinstance(event, TurnCompleted) and event.text == "to the guidance")
-        assert [message.text for message in it.session.prompts()] == ["go", "the prompt", "the guidance"]
+        assert [message.text for message in it.session.view.prompts] == ["go", "the prompt", "the guidance"]
         assert not it.session.view.waiting
     async with engine(tmp_path) as it:
         assert it.agent.snapshot().unsent == ()

@@ -48,7 +48,7 @@ async def test_redo_is_exact_until_something_new_happens(tmp_path: Path) -> None
         assert list(it.root.iterdir()) == []
         await it.do(Redo())
         assert (it.root / "a.txt").read_text(encoding="utf-8") == "by the agent\nmore"
-        assert [m.text for m in it.session.prompts()] == ["one", "two"]
+        assert [m.text for m in it.session.view.prompts] == ["one", "two"]
         await it.do(Undo())
         await it.prompt("something new")
         assert isinstance(await it.do(Redo()), OperationFailed)

@@ -11,7 +11,7 @@ import pytest
 
 from agent_cli.sandbox import git_tamper_guard
 from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, accept_changes, runs_nothing
-from agent_cli.tools.shell.tamper_watch import places_of
+from agent_cli.tools.shell.tamper_watch import Places
 from agent_cli.workspace.git.programs import run_by_git
 from tests.fs.ordinary import ordinary_user
 from tests.rows import each_row
@@ -20,7 +20,7 @@ from tests.rows import each_row
 def taken(root: str, before: GitStateSnapshot | None = None, **more: Any) -> GitStateSnapshot:
     """With all that a session watches."""
     own = tuple(os.path.relpath(path, root) for path in run_by_git(root))
-    places = before.places if before else places_of(root)
+    places = before.places if before else Places(root)
     return git_tamper_guard.take_git_state(root, before, places=places, own=own, **more)
 
 
@@ -224,7 +224,7 @@ def test_a_repository_among_too_many_folders_is_still_put_back(work: Path) -> No
     nested.mkdir()
     git(nested, "init", "-q")
     config = (nested / ".git/config").read_text(encoding="utf-8")
-    places = _Fewer(places_of(str(work)))
+    places = _Fewer(Places(str(work)))
     guarded = git_tamper_guard.take_git_state(str(work), places=places)
     places.is_over = True
     write(nested / ".git/config", "[core]\nfsmonitor = evil\n")

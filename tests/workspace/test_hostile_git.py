@@ -8,6 +8,7 @@ import pytest
 
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
+from agent_cli.workspace.checkpoints.types import Move
 from agent_cli.workspace.git.discarded_state import named_state
 from agent_cli.workspace.git.repository import git_folder
 
@@ -66,7 +67,7 @@ async def test_a_checkpoint_asks_no_nested_repository_what_has_changed_in_it(roo
     third = await checkpoints.take()
     assert await checkpoints.changes(first, second) == ()
     assert [(each.path, each.kind) for each in await checkpoints.changes(second, third)] == [("a/sub", "modified")]
-    assert "nested repository" in (await checkpoints.restore(third, second)).conflicts[0].reason
+    assert "nested repository" in (await checkpoints.carry_out([Move(third, second)])).conflicts[0].reason
     assert not mark.exists()
 
 
@@ -101,7 +102,7 @@ async def test_nor_does_the_projects_own_repository_start_one(root: Path, tmp_pa
     (root / "f").write_text("changed\n", encoding="utf-8")
     after = await checkpoints.take()
     await checkpoints.diff(before, after)
-    await checkpoints.restore(after, before)
+    await checkpoints.carry_out([Move(after, before)])
     assert (root / "f").read_text(encoding="utf-8") == "x\n" and not mark.exists()
 
 
@@ -117,7 +118,7 @@ async def test_what_is_too_large_is_left_out_and_named(root: Path) -> None:
     after = await checkpoints.take()
     assert checkpoints.left_out == ("*large[1]", "grown")
     assert [change.path for change in await checkpoints.changes(before, after)] == ["small"]
-    await checkpoints.restore(after, before)
+    await checkpoints.carry_out([Move(after, before)])
     assert (root / "small").exists() and (root / "*large[1]").stat().st_size == 6 << 30
 
 

@@ -81,11 +81,7 @@ def get(key: Annotated[str, typer.Argument(metavar="KEY", help="For example mode
 
 
 def _looked_up(setup: Setup, key: str) -> "tuple[dict[str, Any], _Known | None]":
-    """Return the effective values at and below a key, and its entry in the schema.
-
-    Raises:
-        UsageError: there is no such key.
-    """
+    """Return the effective values at and below a key, and its entry in the schema."""
     values = dict(flatten(msgspec.to_builtins(setup.config)))
     found = {name: value for name, value in values.items() if name == key or name.startswith(f"{key}.")}
     known = _known(msgspec.inspect.type_info(Config), key.split("."))

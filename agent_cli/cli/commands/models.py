@@ -18,7 +18,6 @@ from agent_cli.model.routing import bad_addresses, probe_of, resolve
 from agent_cli.model.types.base import ModelError
 from agent_cli.model.types.info import FIGURES, ModelInfo, Source
 from agent_cli.protocol.learned import LearnedLimits
-from agent_cli.store.state.learned_limits import LearnedLimitsFile
 
 from ..services.listings import SERVERS_S, configured, offered_models
 
@@ -68,15 +67,11 @@ async def _collected(setup: Setup, query: str) -> list[_Line]:
     """Return the models of servers first, then those learned about or configured, then those of the catalogue."""
     env = keyed(os.environ, setup.config_dir)
     offered = await offered_models(setup, env, query)
-    names = [name for name in dict.fromkeys([*offered, *configured(setup), *_remembered(setup.memory)]) if name]
+    remembered = [key.partition(" ")[0] for key in setup.memory.all()]
+    names = [name for name in dict.fromkeys([*offered, *configured(setup), *remembered]) if name]
     own = await asyncio.gather(*(_line(setup, env, name, name in offered) for name in names))
     mine = {line.info.name: line for line in own if line is not None}
     return [*mine.values(), *(_Line(info) for info in known(query) if info.name not in mine)]
-
-
-def _remembered(memory: LearnedLimitsFile) -> Iterator[str]:
-    for key in memory.all():
-        yield key.partition(" ")[0]
 
 
 async def _line(setup: Setup, env: Mapping[str, str], name: str, offered: bool) -> _Line | None:

@@ -183,11 +183,7 @@ def _action(
 
 
 def _read(file: Path) -> Layer:
-    """Read a file of examples, or a configuration file.
-
-    Raises:
-        ConfigError: it is unreadable, not YAML, or neither kind of file.
-    """
+    """Read a file of examples, or a configuration file."""
     try:
         data = file.read_bytes()
         values, lines = yaml_file.load_yaml(data.decode("utf-8-sig"), file)
@@ -229,11 +225,7 @@ def _unreadable_rules(layer: Layer, shown: Any) -> list[str]:
 
 
 def _permissions(setup: Setup, mode: str | None) -> Permissions:
-    """Return the permissions in force here, in a mode.
-
-    Raises:
-        UsageError: there is no such mode.
-    """
+    """Return the permissions in force here, in a mode."""
     if mode is not None and mode not in get_args(Mode):
         raise UsageError(f"--mode: {mode!r} is not one of {', '.join(get_args(Mode))}")
     from agent_cli.bootstrap.session_builder import permissions_of
@@ -249,5 +241,5 @@ def _confining(setup: Setup) -> SandboxProfiles:
     wanted = sandbox_setup.wanted_for(setup)
     strength = EnforcedLevel("none")
     if wanted.level != "off":
-        strength = sandbox_setup.kept(setup.state) or asyncio.run(sandbox_setup.measured_for(setup))
+        strength = sandbox_setup.kept(setup.state) or asyncio.run(sandbox_setup.measured())
     return SandboxProfiles(setup.workspace, wanted, strength)

@@ -91,11 +91,7 @@ def clean_command(
 
 
 def _named(name: str) -> Worktree:
-    """Return the worktree of this name, preferring the repository of the working directory.
-
-    Raises:
-        UsageError: there is none, or there are several.
-    """
+    """Return the worktree of this name, preferring the repository of the working directory."""
     found = [each for each in worktrees(_folder()) if each.name == name]
     place = git_folder(os.getcwd())
     common = os.path.realpath(place.common) if place else ""

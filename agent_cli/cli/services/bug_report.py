@@ -119,9 +119,10 @@ def _parts(
     setup: Setup, redactor: Redactor, session: ReportedSession, facts: Mapping[str, str]
 ) -> dict[str, tuple[str, str]]:
     """Return text and description of each part, by file name."""
+    settings = "".join(f"{line.key}: {line.value}    # {line.place}\n" for line in config(setup, redactor))
     parts = {
         "facts.txt": (_facts(setup, session, facts, redactor), "program, machine, terminal, state folder"),
-        "config.txt": (_config(setup, redactor), "every configuration key, with the file that sets it"),
+        "config.txt": (settings, "every configuration key, with the file that sets it"),
     }
     if session.path and Path(session.path).exists():
         records = masked(read_session(Path(session.path)).records, redactor)
@@ -177,11 +178,6 @@ def _kind(descriptor: int) -> str:
         return "a terminal" if os.isatty(descriptor) else "no terminal"
     except OSError:
         return "closed"
-
-
-def _config(setup: Setup, redactor: Redactor) -> str:
-    rows = [f"{line.key}: {line.value}    # {line.place}\n" for line in config(setup, redactor)]
-    return "".join(rows)
 
 
 def _tail(log: Path) -> str:

@@ -2,7 +2,6 @@
 background while the clipboard contains their text; they outlive the agent."""
 
 import asyncio
-import base64
 import contextlib
 import os
 import sys
@@ -56,18 +55,13 @@ async def clipboard_image(
     if done.exit_code != 0 or not done.stdout:
         raise NoPicture("there is no image in the clipboard")
     try:
-        fitted = await asyncio.to_thread(fit, done.stdout)
+        return (await asyncio.to_thread(fit, done.stdout)).image
     except PictureError as error:
         raise NoPicture(f"the image in the clipboard cannot be sent: {error}") from error
-    return Image(fitted.media_type, base64.b64encode(fitted.data).decode("ascii"))
 
 
 def _read_command(env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the command of this desktop.
-
-    Raises:
-        NoPicture: there is no desktop.
-    """
+    """Return the command of this desktop."""
     if sys.platform == "darwin":
         return _MAC
     if env.get("WAYLAND_DISPLAY"):

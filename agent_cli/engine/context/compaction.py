@@ -146,7 +146,7 @@ class Compactor:
         fold = self._fold(older, "", summary, "summary")
         self._draft = _Draft(fold.through, fold.kept)
         before, after = self._sizes(fold)
-        self._announce("preview", before, after, scope, fold.summary)
+        scope.emit(Compacted(before=before, after=after, how="preview", summary=fold.summary))
         return True
 
     def keep_summary(self, text: str, scope: TurnScope) -> bool:
@@ -160,11 +160,7 @@ class Compactor:
         fold = CompactionSaved(
             id=new_id("fold"), through=draft.through, kept=draft.kept, summary=text, how="edited"
         )
-        before, after = self._sizes(fold)
-        self._draft = None
-        self._session.append(msgspec.structs.replace(fold, before=before, after=after))
-        self._announce("edited", before, after, scope, text)
-        return True
+        return self._add(fold, scope, even_if_larger=True)
 
     def take_back(self, scope: TurnScope) -> bool:
         """Revert the newest reduction. Return False if there is none."""
@@ -174,7 +170,7 @@ class Compactor:
         before = estimate(self._session.visible())
         self._session.append(CompactionReverted(id=new_id("unfold"), fold_id=reductions[-1].id))
         self._not_below = int(self._meter.tokens() * _GROWTH)
-        self._announce("undone", before, estimate(self._session.visible()), scope)
+        scope.emit(Compacted(before=before, after=estimate(self._session.visible()), how="undone"))
         return True
 
     def reclaimable_tokens(self) -> dict[str, int]:
@@ -182,7 +178,7 @@ class Compactor:
         visible = self._session.visible()
         before = estimate(visible)
         record = self._shortened(*_SHORTEN_STEPS[-1], "")
-        shorter = before - estimate(self._with(record)) if record else 0
+        shorter = before - estimate(self._session.view.reduced(record)) if record else 0
         cut = self._cut()
         return {"shortening old results": shorter, "a summary": estimate(visible[:cut])}
 
@@ -315,14 +311,14 @@ class Compactor:
             told=moment.told,
         )
 
-    def _add(self, fold: CompactionSaved, scope: TurnScope) -> bool:
+    def _add(self, fold: CompactionSaved, scope: TurnScope, *, even_if_larger: bool = False) -> bool:
         before, after = self._sizes(fold)
-        if after >= before:
+        if after >= before and not even_if_larger:
             scope.notice("The summary was no smaller than what it would replace.")
             return False
         self._draft = None
         self._session.append(msgspec.structs.replace(fold, before=before, after=after))
-        self._announce(fold.how, before, after, scope, fold.summary)
+        scope.emit(Compacted(before=before, after=after, how=fold.how, summary=fold.summary))
         return True
 
     def _fold_id(self) -> str:
@@ -337,12 +333,12 @@ class Compactor:
         before = estimate(self._session.visible())
         for step in steps:
             record = self._shortened(*step, scope.turn_id)
-            after = estimate(self._with(record)) if record else before
+            after = estimate(self._session.view.reduced(record)) if record else before
             enough = self._meter.tokens_after(before, after) <= self.threshold * _TARGET
             if record is None or after >= before or (only_if_enough and not enough):
                 continue
             self._session.append(msgspec.structs.replace(record, before=before, after=after))
-            self._announce("shortened", before, after, scope)
+            scope.emit(Compacted(before=before, after=after, how="shortened"))
             return True
         return False
 
@@ -355,11 +351,8 @@ class Compactor:
             Shortened(id=new_id("short"), turn_id=turn_id, call_ids=long, keep_chars=keep_chars) if long else None
         )
 
-    def _with(self, record: CompactionSaved | Shortened) -> list[Message]:
-        return self._session.view.reduced(record)
-
     def _sizes(self, fold: CompactionSaved) -> tuple[int, int]:
-        return estimate(self._session.visible()), estimate(self._with(fold))
+        return estimate(self._session.visible()), estimate(self._session.view.reduced(fold))
 
     def largest(self, count: int) -> list[Message]:
         """Return the largest messages that the user could drop, the largest first."""
@@ -375,16 +368,6 @@ class Compactor:
             f"The next request would have at least {self._meter.at_least():,} tokens, and the model's window "
             f"takes {window:,}. Nothing more can be reduced automatically. What fills it, in tokens: {named}."
         )
-
-    def _announce(
-        self,
-        how: Literal["summary", "shortened", "left_out", "edited", "preview", "undone"],
-        before: int,
-        after: int,
-        scope: TurnScope,
-        summary: str = "",
-    ) -> None:
-        scope.emit(Compacted(before=before, after=after, how=how, summary=summary))
 
 
 _HEADING = (

@@ -9,6 +9,7 @@ secret is not read, and the user is told which rule. Names that match nothing, a
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -19,14 +20,14 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Attachment, AttachmentKind, AttachmentSummary, Image, new_id
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.files.read import ReadFile, ReadParams
-from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.kit.base import Tool, ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.workspace.files.reader import FileError, chunks, open_regular
 from agent_cli.workspace.paths import PathError
 
-IMAGE_TOKENS = 1_500
-"""Estimated tokens of an image."""
+from .token_meter import IMAGE_TOKENS
+
 _SHARES = 2
 """All attachments together may have this many times the tokens of one result."""
 _LEAST_TOKENS = 300
@@ -300,12 +301,9 @@ def _is_picture(real: str) -> bool:
 async def _file(mention: _Mention, context: ToolContext, authorize: Authorize) -> _Item:
     lines = {"offset": mention.first, "limit": max(1, mention.last - mention.first + 1)} if mention.first else {}
     tool, params = ReadFile(), ReadParams(path=mention.name, **lines)
-    try:
-        if why := _refusal(tool.actions(params, context), authorize, mention.name):
-            return _left_out(mention.name, "file", why)
-        outcome = await tool.run(params, context)
-    except ToolError as error:
-        return _left_out(mention.name, "file", str(error))
+    outcome = await _read(tool, params, mention.name, "file", context, authorize)
+    if isinstance(outcome, _Item):
+        return outcome
     if outcome.images:
         note = outcome.text.strip("[]").removeprefix(f"{mention.name}: ").removesuffix("; it is attached")
         tokens = IMAGE_TOKENS * len(outcome.images) + result_tokens(outcome.text)
@@ -317,27 +315,28 @@ async def _file(mention: _Mention, context: ToolContext, authorize: Authorize) -
 
 
 async def _folder(mention: _Mention, context: ToolContext, authorize: Authorize) -> _Item:
-    tool, params = ListDir(), ListParams(path=mention.name, depth=_FOLDER_DEPTH)
-    try:
-        if why := _refusal(tool.actions(params, context), authorize, mention.name):
-            return _left_out(mention.name, "folder", why)
-        outcome = await tool.run(params, context)
-    except ToolError as error:
-        return _left_out(mention.name, "folder", str(error))
-    return _as_text(mention.name, "folder", outcome, context, outcome.display)
+    params = ListParams(path=mention.name, depth=_FOLDER_DEPTH)
+    outcome = await _read(ListDir(), params, mention.name, "folder", context, authorize)
+    return outcome if isinstance(outcome, _Item) else _as_text(mention.name, "folder", outcome, context)
 
 
 async def _page(url: str, context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
     from agent_cli.tools.web.fetch import WebFetch, WebFetchParams
 
-    tool, params = WebFetch(hosts), WebFetchParams(url)
+    outcome = await _read(WebFetch(hosts), WebFetchParams(url), url, "url", context, authorize)
+    return outcome if isinstance(outcome, _Item) else _as_text(url, "url", outcome, context)
+
+
+async def _read(
+    tool: Tool, params: Any, name: str, kind: AttachmentKind, context: ToolContext, authorize: Authorize
+) -> ToolOutcome | _Item:
+    """Read something with a tool. Return why it is not attached if a rule forbids it, or if it cannot be read."""
     try:
-        if why := _refusal(tool.actions(params, context), authorize, url):
-            return _left_out(url, "url", why)
-        outcome = await tool.run(params, context)
+        if why := _refusal(tool.actions(params, context), authorize, name):
+            return _left_out(name, kind, why)
+        return await tool.run(params, context)
     except ToolError as error:
-        return _left_out(url, "url", str(error))
-    return _as_text(url, "url", outcome, context, outcome.display)
+        return _left_out(name, kind, str(error))
 
 
 async def _resource(server: str, uri: str, context: ToolContext, authorize: Authorize) -> _Item:
@@ -355,8 +354,11 @@ async def _resource(server: str, uri: str, context: ToolContext, authorize: Auth
     return msgspec.structs.replace(item, images=outcome.images)
 
 
-def _as_text(name: str, kind: AttachmentKind, outcome: ToolOutcome, context: ToolContext, note: str) -> _Item:
-    text = outcome.text
+def _as_text(
+    name: str, kind: AttachmentKind, outcome: ToolOutcome, context: ToolContext, note: str | None = None
+) -> _Item:
+    """Return a result as an attachment; the `note` for the user is the tool's own, unless another is given."""
+    text, note = outcome.text, outcome.display if note is None else note
     if result_tokens(text) > context.max_tokens():
         kept = keep_whole(context.spill_dir, context.call_id, text, context.redactor)
         text = bounded(text, context.max_tokens(), str(kept) if kept else "")

@@ -14,6 +14,7 @@ import msgspec
 from agent_cli.fs.files import first_line
 from agent_cli.protocol.messages import Attachment, Message, ToolResult, UserMessage
 from agent_cli.protocol.records import Header
+from agent_cli.protocol.sanitize import quotable
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.workspace.files.reader import content_hash
 from agent_cli.workspace.git.repository import git_folder
@@ -184,16 +185,16 @@ def _version(each: Instruction) -> str:
 
 def _instructed(each: Instruction) -> str:
     if each.is_doubtful:
-        source = f"{_quoted(each.path)}, written by a command after untrusted text was read"
+        source = f"{quotable(each.path)}, written by a command after untrusted text was read"
         return mark_untrusted(each.text, source)
-    return f'<instructions path="{_quoted(each.path)}">\n{_inner(each.text)}\n</instructions>'
+    return f'<instructions path="{quotable(each.path)}">\n{_inner(each.text)}\n</instructions>'
 
 
 def _gone(source: str, root: Path) -> str:
     if source.startswith("memory:"):
-        return f'<memory block="{_quoted(source[7:])}">[no longer there]</memory>'
+        return f'<memory block="{quotable(source[7:])}">[no longer there]</memory>'
     name = source.removeprefix("user:") if source.startswith("user:") else os.path.normpath(root / source)
-    return f'<instructions path="{_quoted(name)}">[these no longer apply]</instructions>'
+    return f'<instructions path="{quotable(name)}">[these no longer apply]</instructions>'
 
 
 def _remembered(block: Block) -> str:
@@ -203,14 +204,10 @@ def _remembered(block: Block) -> str:
         text = f"{text[: block.limit]}\n[cut: the block has {len(text)} characters, its limit is {block.limit}]"
     if block.read_only:
         used += ", read-only"
-    about = f' about="{_quoted(block.description)}"' if block.description else ""
-    path = f' path="{_quoted(block.path)}"' if block.hash else ""
-    head = f'<memory block="{_quoted(block.label)}"{path}{about} used="{used}"'
+    about = f' about="{quotable(block.description)}"' if block.description else ""
+    path = f' path="{quotable(block.path)}"' if block.hash else ""
+    head = f'<memory block="{quotable(block.label)}"{path}{about} used="{used}"'
     return f"{head}>\n{_inner(text)}\n</memory>" if text else f"{head}/>"
-
-
-def _quoted(value: str) -> str:
-    return " ".join(value.replace('"', "'").replace("<", "(").replace(">", ")").split())
 
 
 def _inner(text: str) -> str:

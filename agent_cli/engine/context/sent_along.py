@@ -52,10 +52,7 @@ def _attached(done: UserCommand, context: ToolContext) -> tuple[Attachment, Atta
         note += ", shortened"
     source = brings_text(done.command)
     marked = mark_untrusted(text or "(no output)", "a command that the user ran")
-    body = f'<user_command ended="{done.ended}">\n{_inner(done.command)}\n{marked}\n</user_command>'
+    command = done.command.replace("</user_command", "<\\/user_command")
+    body = f'<user_command ended="{done.ended}">\n{command}\n{marked}\n</user_command>'
     name = f"!{done.command}"[:_NAME_CHARS]
     return Attachment(name, body, source), AttachmentSummary(name, "command", result_tokens(body), note)
-
-
-def _inner(command: str) -> str:
-    return command.replace("</user_command", "<\\/user_command")

@@ -16,7 +16,8 @@ from agent_cli.tools.registry import PRESETS, Registry
 DEFAULT_WINDOW = 128_000
 """Assumed for decisions when the model's window is unknown; never displayed."""
 _MESSAGE_OVERHEAD = 4
-_IMAGE_TOKENS = 1_500
+IMAGE_TOKENS = 1_500
+"""Estimated tokens of an image."""
 _MARGIN = 0.05
 _RESERVED_OUTPUT = 8_000
 _RESULT_SHARE = 6
@@ -39,13 +40,13 @@ def message_tokens(message: Message) -> int:
     """Estimate the tokens of one message."""
     match message:
         case UserMessage():
-            size = text_tokens(message.lead + message.text) + _IMAGE_TOKENS * len(message.images)
+            size = text_tokens(message.lead + message.text) + IMAGE_TOKENS * len(message.images)
         case AssistantMessage():
             size = text_tokens(message.text)
             size += sum(text_tokens(call.name + call.arguments) + 8 for call in message.calls)
             size += sum(text_tokens(block.text) for block in message.reasoning if block.signature)
         case ToolResult():
-            size = text_tokens(message.text) + _IMAGE_TOKENS * len(message.images)
+            size = text_tokens(message.text) + IMAGE_TOKENS * len(message.images)
     return size + _MESSAGE_OVERHEAD
 
 
@@ -131,7 +132,7 @@ class TokenMeter:
                 new = self._added_since(index)
                 added = estimate(new)
                 self._learn_ratio(call.id, known, added)
-                pictures = _IMAGE_TOKENS * sum(len(m.images) for m in new if not isinstance(m, AssistantMessage))
+                pictures = IMAGE_TOKENS * sum(len(m.images) for m in new if not isinstance(m, AssistantMessage))
                 return known + pictures + int((added - pictures) * self._ratio)
         return int(self._estimated() * self._ratio)
 

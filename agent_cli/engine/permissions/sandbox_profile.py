@@ -51,8 +51,7 @@ class SandboxProfiles:
         scratch: Callable[[], Path | None] = lambda: None,
     ) -> None:
         """`measure` tests what is enforced; without it, `enforced_level` counts as measured. `own` are the agent's
-        own
-        folders, which no command may read. `cache` is for package managers. `scratch` returns the folder for
+        own folders, which no command may read. `cache` is for package managers. `scratch` returns the folder for
         temporary files; None for the system's."""
         self._scratch = scratch
         self._workspace = workspace

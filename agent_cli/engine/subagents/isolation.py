@@ -8,6 +8,7 @@ from agent_cli.protocol.messages import UserMessage, new_id
 from agent_cli.protocol.records import TurnEnded
 from agent_cli.session.event_bus import TurnScope
 from agent_cli.tools.kit.base import ToolError
+from agent_cli.tools.kit.output import counted
 from agent_cli.workspace.worktrees.merge import MergeResult, changed_files, merge, patch
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open_worktree
@@ -104,5 +105,4 @@ async def _removed(child: Child, worktree: Worktree, parent: SessionServices) ->
 def _said(child: Child, result: MergeResult) -> str:
     count = len(result.applied)
     named = ", ".join(result.applied[:_MOST_NAMED]) + (" …" if count > _MOST_NAMED else "")
-    files = f"{count} file{'' if count == 1 else 's'}"
-    return f"Merged {files} of {child.plan.name}: {named}. /diff shows it, /undo takes it back."
+    return f"Merged {counted(count, 'file')} of {child.plan.name}: {named}. /diff shows it, /undo takes it back."

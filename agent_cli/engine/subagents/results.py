@@ -6,6 +6,7 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Record, ToolResult, UserMessage
 from agent_cli.protocol.operations import AttachedText
 from agent_cli.tools.kit.base import ToolOutcome
+from agent_cli.tools.kit.output import counted
 
 from ..context.mentions import Attachments
 from ..context.sent_along import attach_text
@@ -34,7 +35,7 @@ def read_at(records: Iterable[Record]) -> dict[str, float]:
 def outcome(child: Child, result: ChildResult) -> ToolOutcome:
     """Return a sub-agent's result as a tool outcome: its answer as data, with its changes and cost."""
     plan = child.plan
-    facts = [f"{result.steps} step{'' if result.steps == 1 else 's'}"]
+    facts = [counted(result.steps, "step")]
     if result.cost_usd is not None:
         facts.append(f"{result.cost_usd:.4f} USD")
     if child.worktree is not None:

@@ -216,7 +216,7 @@ class ApprovalGate:
     def _preview_context(self, pending: PendingCall) -> ToolContext:
         """Return the context for a preview, restricted to the paths for which the call was judged."""
         leaves = pending.authorized.reach == "outside" and self._permissions.is_confining
-        return self._context.leaving(leaves).within(pending.authorized.places)
+        return msgspec.structs.replace(self._context, leaves=leaves, places=pending.authorized.places)
 
     def _replace(self, pending: PendingCall, arguments: str) -> None:
         """Apply the user's edit of a call and judge it again; deny rules still apply."""

@@ -36,42 +36,35 @@ class ApprovalRequests:
 
     async def ask(self, items: tuple[ApprovalItem, ...], scope: TurnScope) -> dict[str, Decision]:
         """Ask the user to approve calls and return the decisions by call id."""
-        async with self._one_at_a_time:
-            return await self._ask(items, scope)
-
-    async def _ask(self, items: tuple[ApprovalItem, ...], scope: TurnScope) -> dict[str, Decision]:
-        request_id = new_id("ask")
-        future: asyncio.Future[tuple[Decision, ...]] = asyncio.get_running_loop().create_future()
-        self._approvals[request_id] = future
-        scope.emit(ApprovalRequested(request_id=request_id, items=items))
-        outcome: Literal["answered", "cancelled"] = "cancelled"
-        try:
-            decisions = await future
-            outcome = "answered"
-        finally:
-            del self._approvals[request_id]
-            resolved = ApprovalResolved(request_id=request_id, outcome=outcome)
-            scope.emit(resolved)
+        request = ApprovalRequested(request_id=new_id("ask"), items=items)
+        decisions = await self._answered(self._approvals, request, ApprovalResolved, scope)
         refused = {decision.call_id: decision for decision in decisions if not decision.allow}
         return {decision.call_id: decision for decision in decisions} | refused  # of two, the refusal counts
 
     async def question(self, text: str, options: tuple[str, ...], scope: TurnScope, *, server: str = "") -> str:
         """Ask the user a question, on behalf of an MCP server if one is named, and return the answer."""
-        async with self._one_at_a_time:
-            return await self._question(text, options, scope, server)
+        request = QuestionAsked(request_id=new_id("question"), question=text, options=options, server=server)
+        return await self._answered(self._questions, request, QuestionResolved, scope)
 
-    async def _question(self, text: str, options: tuple[str, ...], scope: TurnScope, server: str) -> str:
-        request_id = new_id("question")
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._questions[request_id] = future
-        scope.emit(QuestionAsked(request_id=request_id, question=text, options=options, server=server))
-        outcome: Literal["answered", "cancelled"] = "cancelled"
-        try:
-            answer = await future
-            outcome = "answered"
-        finally:
-            del self._questions[request_id]
-            scope.emit(QuestionResolved(request_id=request_id, outcome=outcome))
+    async def _answered(
+        self,
+        waiting: "dict[str, asyncio.Future[_T]]",
+        request: ApprovalRequested | QuestionAsked,
+        resolved: type[ApprovalResolved | QuestionResolved],
+        scope: TurnScope,
+    ) -> _T:
+        """Emit a request and wait for its answer; emit how it ended."""
+        async with self._one_at_a_time:
+            future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+            waiting[request.request_id] = future
+            scope.emit(request)
+            outcome: Literal["answered", "cancelled"] = "cancelled"
+            try:
+                answer = await future
+                outcome = "answered"
+            finally:
+                del waiting[request.request_id]
+                scope.emit(resolved(request_id=request.request_id, outcome=outcome))
         return answer
 
     def answer(self, answer: ApprovalAnswer) -> bool:

@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask, Deny, Reach
-from agent_cli.protocol.events import (
-    PlanUpdated,
-    ToolCallRequested,
-    ToolCallStarted,
-    ToolOutput,
-    ToolSilent,
-)
+from agent_cli.protocol.events import PlanUpdated, ToolCallRequested, ToolCallStarted, ToolOutput, ToolSilent
 from agent_cli.protocol.messages import ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.protocol.operations import InsertedCommand
 from agent_cli.protocol.records import CallStarted
@@ -370,7 +364,7 @@ class ToolRunner:
         return self._context.for_call(
             pending.call.id,
             emit=self._output_callback(pending),
-            silent=self._silence_callback(pending),
+            silent=lambda silent_s: self._scope.emit(ToolSilent(call_id=pending.call.id, silent_s=silent_s)),
             confine=partial(self._permissions.confinement, reach),
             insert=partial(self._insert_into, pending),
             ask=partial(self._ask_user, pending) if self._approvals.interactive else None,
@@ -454,9 +448,6 @@ class ToolRunner:
             self._scope.emit(ToolOutput(call_id=pending.call.id, text=text))
 
         return emit
-
-    def _silence_callback(self, pending: PendingCall) -> Callable[[float], None]:
-        return lambda silent_s: self._scope.emit(ToolSilent(call_id=pending.call.id, silent_s=silent_s))
 
     def _result(
         self, pending: PendingCall, outcome: ToolOutcome, status: ToolStatus, duration_s: float

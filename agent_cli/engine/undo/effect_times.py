@@ -6,6 +6,7 @@ and somebody else have changed a file, the last one counts; what is deleted has 
 """
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -53,10 +54,8 @@ class EffectTimes:
     def foreign(self, root: Path, changes: Sequence[FileChange]) -> tuple[str, ...]:
         """Return the files that somebody else changed last, of those that changed during a turn; none where the
         times of files are not those of our clock."""
-        from agent_cli.fs.file_times import are_local
-
         found = [change.path for change in changes if change.kind != "deleted" and not self._is_own(root, change)]
-        return tuple(found) if len(found) <= _MOST_FOREIGN and found and are_local(root) else ()
+        return tuple(found) if len(found) <= _MOST_FOREIGN and found and _are_local(root) else ()
 
     def _spans(self, since: tuple[float, float]) -> list[tuple[float, float]]:
         """Return the times by the clock between a start and now."""
@@ -76,3 +75,26 @@ class EffectTimes:
         changed_s = changed_ns / 1e9
         spans = self._past + (self._spans(self._since) if self._since is not None else [])
         return any(start - margin_s <= changed_s <= end + margin_s for start, end in spans)
+
+
+_LOCAL = frozenset(
+    ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "jfs", "tmpfs", "ramfs", "overlay")
+)
+_ELSEWHERE = ("/Volumes/", "/Network/")
+"""Where macOS mounts the disks of others."""
+
+
+def _are_local(folder: str | Path) -> bool:
+    """Return True if the clock of this machine stamps the files of a folder, and not that of a server."""
+    real = os.path.realpath(folder)
+    if sys.platform == "darwin":
+        return not real.startswith(_ELSEWHERE)
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+            mounts = [line.split() for line in file]
+    except OSError:
+        return False
+    kinds = {words[4]: words[words.index("-", 6) + 1] for words in mounts}  # of several at a place the last counts
+    while real not in kinds and real != "/":  # a name with a space is escaped there: then the folder above counts
+        real = os.path.dirname(real)
+    return kinds.get(real, "") in _LOCAL

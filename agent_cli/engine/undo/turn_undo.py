@@ -266,7 +266,7 @@ class TurnUndo:
 
     def points(self) -> tuple[RewindPoint, ...]:
         """Return the prompts that the session can be rewound to, oldest first."""
-        return list_rewind_points(self._session.records, self._session.prompts())
+        return list_rewind_points(self._session.records, self._session.view.prompts)
 
     def saved(self, turn_id: str) -> Saved:
         """Return how far the files of a turn are saved."""
@@ -394,7 +394,7 @@ class TurnUndo:
 
     def _prompted(self, turn_ids: tuple[str, ...]) -> set[str]:
         """Return those of the turns that count and began with a prompt."""
-        return {message.turn_id for message in self._session.prompts()}.intersection(turn_ids)
+        return {message.turn_id for message in self._session.view.prompts}.intersection(turn_ids)
 
     async def _save(
         self,
@@ -437,7 +437,7 @@ class TurnUndo:
     def turn_prompts(self) -> dict[str, str]:
         """Return turn id → prompt of the turns that count and began with a human message, in order."""
         prompts: dict[str, str] = {}
-        for message in self._session.prompts():
+        for message in self._session.view.prompts:
             prompts.setdefault(message.turn_id, message.text)
         return prompts
 

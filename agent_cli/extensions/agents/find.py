@@ -1,7 +1,6 @@
 """Find the sub-agent definitions of the user, of plug-ins and of the project, and give each a unique name. A
 project's definition gives instructions and rights to a model, so it is inert until the user has agreed to its
-exact content.
-"""
+exact content."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

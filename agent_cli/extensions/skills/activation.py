@@ -11,6 +11,7 @@ import msgspec
 from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.messages import Message, ToolResult, UserMessage
 from agent_cli.protocol.operations import AttachedText
+from agent_cli.protocol.sanitize import quotable
 
 from ..expansion import expand
 from .skill import FILE_NAMES, TOOL_NAME, Skill, SkillText
@@ -51,7 +52,7 @@ def skill_content(
         variables=_variables(skill, setting),
     )
     version = hashlib.sha256(found.text.encode("utf-8", "replace")).hexdigest()[:12]
-    opening = f'<skill name="{skill.name}" folder="{_quoted(skill.folder)}" version="{version}">\n'
+    opening = f'<skill name="{skill.name}" folder="{quotable(skill.folder)}" version="{version}">\n'
     text = f"{opening}{found.text}{_CLOSING}{_beside(skill.folder)}"
     moved = tuple(msgspec.structs.replace(each, at=each.at + len(opening)) for each in found.insertions)
     source = f"the skill {skill.path}, written by a command after untrusted text was read" if doubtful else ""
@@ -62,7 +63,9 @@ def skill_content(
 def is_given(text: str, messages: Iterable[Message]) -> bool:
     """Return True if messages that are still sent contain the complete text of a call."""
     opening = text[: text.index("\n") + 1]
-    return any(opening in given and _is_whole(given) for given in _given(messages))
+    return any(
+        opening in given and _CLOSING in given and not _SHORTENED.search(given) for given in _given(messages)
+    )
 
 
 def _given(messages: Iterable[Message]) -> Iterator[str]:
@@ -71,10 +74,6 @@ def _given(messages: Iterable[Message]) -> Iterator[str]:
             yield message.text
         elif isinstance(message, UserMessage):
             yield from (each.text for each in message.attachments)
-
-
-def _is_whole(text: str) -> bool:
-    return _CLOSING in text and not _SHORTENED.search(text)
 
 
 def _variables(skill: Skill, setting: SkillContext) -> dict[str, str]:
@@ -122,7 +121,3 @@ def _files(top: Path) -> Iterator[str]:
 def _inner(text: str) -> str:
     """Escape the closing tag of the enclosing element in a text."""
     return re.sub(r"</(?=\s*skill\b)", "<\\\\/", text, flags=re.IGNORECASE)
-
-
-def _quoted(value: str) -> str:
-    return " ".join(value.replace('"', "'").replace("<", "(").replace(">", ")").split())

@@ -47,7 +47,8 @@ def catalogue(skills: Sequence[Skill], window: int) -> str:
         return f"{_HEADING}\n{_NAMES_ONLY}\n{', '.join(skill.name for skill in skills)}"
     room = max(_LEAST_TOKENS, int(window * _SHARE))
     texts = (f"{_HEADING}\n{_ABOUT}\n{_listed(skills, shorten)}" for shorten in _LEVELS)
-    return next((text for text in texts if result_tokens(text) <= room), f"{_HEADING}\n{_ABOUT}\n{_bare(skills)}")
+    bare = "\n".join(f"- {skill.name}" for skill in skills)
+    return next((text for text in texts if result_tokens(text) <= room), f"{_HEADING}\n{_ABOUT}\n{bare}")
 
 
 def listed_names(system: str) -> tuple[str, ...] | None:
@@ -122,7 +123,3 @@ def _listed(skills: Sequence[Skill], shorten: Callable[[str], str]) -> str:
     return "\n".join(
         f"- {skill.name}: {text}" if (text := shorten(_about(skill))) else f"- {skill.name}" for skill in skills
     )
-
-
-def _bare(skills: Sequence[Skill]) -> str:
-    return "\n".join(f"- {skill.name}" for skill in skills)

@@ -40,8 +40,7 @@ class Skill(msgspec.Struct, frozen=True):
 
     name: str
     """The name by which it is called: its own, or with a prefix if another skill has that name, as in
-    `user:deploy`.
-    """
+    `user:deploy`."""
     path: str
     """Path of its file, without links."""
     place: Place

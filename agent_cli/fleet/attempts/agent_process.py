@@ -13,9 +13,10 @@ import msgspec
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.process.running import ProcessError, Running, to_the_end
 
+RETRY = b'{"type":"retry_scheduled"'
+"""How the line of such an event begins."""
 _ALWAYS = tuple(b'{"type":"%s"' % name for name in (b"answer_completed", b"fell_back"))
 _NOW_AND_THEN = b'{"type":"tool_call_started"'
-_RETRY = b'{"type":"retry_scheduled"'
 _OPENED = b'{"type":"session_started"'
 _RESULT = b'{"type":"result"'
 _MOST_LOGGED = 10_000_000
@@ -23,10 +24,17 @@ _LONGEST_LINE = 200_000_000
 _EVERY_S = 1.0
 
 
+class RetryError(msgspec.Struct, frozen=True):
+    """Why a retry is necessary."""
+
+    kind: str = ""
+
+
 class RetryDelay(msgspec.Struct, frozen=True):
     """The fields read from `retry_scheduled`."""
 
     delay_s: float
+    error: RetryError = RetryError()
 
 
 class SessionOpened(msgspec.Struct, frozen=True):
@@ -87,7 +95,7 @@ class AgentOutput:
             with contextlib.suppress(msgspec.DecodeError):
                 self.opened = msgspec.json.decode(line, type=SessionOpened)
             self._report(line)
-        elif line.startswith(_RETRY):
+        elif line.startswith(RETRY):
             with contextlib.suppress(msgspec.DecodeError):
                 self.rate_limited_s += msgspec.json.decode(line, type=RetryDelay).delay_s
             self._report(line)

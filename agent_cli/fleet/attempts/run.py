@@ -162,7 +162,8 @@ class _Attempt:
     async def _save(self) -> None:
         if self._tree is not None:
             await self._save_patch(self._tree)
-            self._save_session()
+            with contextlib.suppress(OSError):
+                save_session(self._state, self._folder)
         if self._job.task.verify and is_judged(self._result.outcome):
             # Result found by a later run if this one is killed meanwhile.
             error = Failure("lost", "the batch was killed while the attempt was judged")
@@ -218,10 +219,6 @@ class _Attempt:
             return
         verified = end.exit_code == 0
         self._set(verified=verified, outcome=judged(self._result.outcome, verified))
-
-    def _save_session(self) -> None:
-        with contextlib.suppress(OSError):
-            save_session(self._state, self._folder)
 
     async def _leave(self, tree: AttemptTree) -> None:
         """Remove the tree, or record that it is kept."""

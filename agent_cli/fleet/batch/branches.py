@@ -8,7 +8,7 @@ from pathlib import Path
 from agent_cli.fs.which import RunProgram
 from agent_cli.sandbox.process.running import ProcessError
 
-from ..attempt import AttemptResult
+from ..attempt import AttemptResult, attempt_folder
 from ..attempts.run import PATCH_FILE
 from ..task import Task
 
@@ -27,7 +27,7 @@ async def make_branch(out: Path, batch_id: str, task: Task, result: AttemptResul
     Raises:
         BranchError: git fails.
     """
-    patch = out / "tasks" / result.id / str(result.attempt) / PATCH_FILE
+    patch = attempt_folder(out, result.id, result.attempt) / PATCH_FILE
     if not task.ref or result.patch is None or not result.patch.files:
         return ""
     name = f"agent/{batch_id}/{task.id}" + (f"@{result.attempt}" if result.attempt > 1 else "")

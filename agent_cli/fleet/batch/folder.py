@@ -83,11 +83,7 @@ class BatchFolder:
             raise BatchError(f"{self.path}: {error.strerror or error}") from error
 
     def _take_lock(self) -> None:
-        """Lock the lock file: with a file lock on this machine, and with a lease for others.
-
-        Raises:
-            BatchError: the lock is held.
-        """
+        """Lock the lock file: with a file lock on this machine, and with a lease for others."""
         self._lock = os.open(
             self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | SAFE_OPEN_FLAGS, 0o600
         )
@@ -159,10 +155,6 @@ class BatchFolder:
             with contextlib.suppress(FileExistsError):
                 (parent / str(number)).mkdir(mode=0o700)
                 return number
-
-    def attempt(self, task_id: str, number: int) -> Path:
-        """Return the folder of an attempt."""
-        return self.path / "tasks" / task_id / str(number)
 
     def close(self) -> None:
         """Release the lock; safe to call twice."""

@@ -15,7 +15,7 @@ from agent_cli.workspace.worktrees.clean import size_bytes, where_processes_stan
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import WorktreeError, open_worktree
 
-from ..attempt import AttemptResult
+from ..attempt import AttemptResult, attempt_folder
 from ..attempts.run import PATCH_FILE, SANDBOX_FILE
 
 
@@ -67,22 +67,14 @@ def sweep(place: Path) -> None:
 
 
 def _check_patch(out: Path, result: AttemptResult) -> None:
-    """Refuse to remove a tree that could not be rebuilt.
-
-    Raises:
-        WorktreeError: its patch is missing in OUT, or differs.
-    """
-    path = out / "tasks" / result.id / str(result.attempt) / PATCH_FILE
+    """Refuse to remove a tree that could not be rebuilt."""
+    path = attempt_folder(out, result.id, result.attempt) / PATCH_FILE
     if result.patch is None or hashlib.sha256(read_regular(path)).hexdigest() != result.patch.sha256:
         raise WorktreeError(f"{path} does not hold its changes")
 
 
 def _check_nobody_is_in(tree: str) -> None:
-    """Refuse to remove a tree that is the working directory of a process.
-
-    Raises:
-        WorktreeError: it is.
-    """
+    """Refuse to remove a tree that is the working directory of a process."""
     for pid, folder in where_processes_stand().items():
         if is_inside(folder, (tree,)):
             raise WorktreeError(f"process {pid} is working in it")

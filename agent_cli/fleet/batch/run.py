@@ -14,7 +14,8 @@ from agent_cli import __version__
 from agent_cli.fs.files import make_private, replace_file
 from agent_cli.protocol.stop_reason import EXIT_CODES, UNVERIFIED
 
-from ..attempt import AttemptResult, Failure
+from ..attempt import AttemptResult, Failure, attempt_folder
+from ..attempts.agent_process import RETRY, RetryDelay
 from ..job import EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
 from ..task import Task
 from . import events
@@ -170,17 +171,18 @@ class BatchRun:
         """Start an attempt; return False if none can start now."""
         task, folder = state.task, self._folder
         number = folder.new_attempt(task.id)
+        path = attempt_folder(folder.path, task.id, number)
         key = f"{self._batch.id}/{task.id}/{number}"
         try:
             allowed = self._budget.reserve(key, task.max_cost)
         except ValueError as error:
-            folder.attempt(task.id, number).rmdir()
+            path.rmdir()
             self._schedule.put_back(state)
             if not self._running:
                 self._no_more(f"budget: {error}")
             return False
         slot = next(each for each in range(len(self._slots) + 1) if each not in self._slots)
-        settings, path = self._settings, folder.attempt(task.id, number)
+        settings = self._settings
         job = Job(
             key=key, task=task, attempt=number, spec_hash=state.spec_hash, agent_version=__version__,
             folder=str(path), closed=(str(folder.path), *settings.closed), place=str(settings.place or ""),
@@ -188,14 +190,16 @@ class BatchRun:
             slot=slot, keep=settings.keep, max_cost=allowed, queued_s=time.time() - self._begun,
             traced=settings.traced,
         )  # fmt: skip
-        replace_file(path / JOB_FILE, msgspec.json.encode(msgspec.structs.replace(job, task=_named(task))))
+        # A later run needs no texts.
+        named = Task(id=task.id, prompt="", repo=task.repo, ref=task.ref, model=task.model)
+        replace_file(path / JOB_FILE, msgspec.json.encode(msgspec.structs.replace(job, task=named)))
         self._slots.add(slot)
         self._running[key] = _Running(state, job, time.time())
         try:
             await self._engine.submit(job)
         except EngineError as error:
             self._no_more(str(error))
-            self._settle(key, self._failed(key, "lost", "engine", str(error)))
+            self._settle(key, self._lost(key, "engine", str(error)))
         else:
             self._watch(events.AttemptBegan(task.id, number))
         return True
@@ -225,15 +229,15 @@ class BatchRun:
                 self._settle(event.key, event.result)
             case Lost():
                 if running:
-                    self._settle(event.key, self._failed(event.key, "lost", "lost", event.why))
+                    self._settle(event.key, self._lost(event.key, "lost", event.why))
 
     def _progress(self, running: _Running, line: msgspec.Raw) -> None:
         job = running.job
         self._watch(events.AttemptProgressed(job.task.id, job.attempt, line))
-        if not bytes(line).startswith(b'{"type":"retry_scheduled"'):
+        if not bytes(line).startswith(RETRY):
             return
         try:
-            retry = msgspec.json.decode(line, type=_Retry)
+            retry = msgspec.json.decode(line, type=RetryDelay)
         except msgspec.DecodeError:
             return
         pace = self._pace(job.task)
@@ -248,7 +252,7 @@ class BatchRun:
 
     def _store_files(self, event: Finished) -> None:
         """Write the files that a worker sent back."""
-        path = self._folder.attempt(event.result.id, event.result.attempt)
+        path = attempt_folder(self._folder.path, event.result.id, event.result.attempt)
         if event.files:
             make_private(path)
         for name, data in event.files.items():
@@ -261,7 +265,7 @@ class BatchRun:
         """Record an attempt. If it ends a second time, it is stored and paid, but not counted."""
         running = self._running.pop(key, None)
         if running is None:
-            path = self._folder.attempt(result.id, result.attempt)
+            path = attempt_folder(self._folder.path, result.id, result.attempt)
             with contextlib.suppress(OSError):
                 replace_file(path / LATE_FILE, msgspec.json.encode(result))
             self._budget.settle(key, result)
@@ -294,11 +298,11 @@ class BatchRun:
         if self._refused >= _AUTH_FAILURES and result.error:
             self._no_more(f"{_AUTH_FAILURES} attempts in a row were refused: {result.error.message}")
 
-    def _failed(self, key: str, outcome: Literal["lost"], kind: str, why: str) -> AttemptResult:
+    def _lost(self, key: str, kind: str, why: str) -> AttemptResult:
         running = self._running[key]
         job = running.job
         return AttemptResult(
-            id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome=outcome,
+            id=job.task.id, attempt=job.attempt, spec_hash=job.spec_hash, outcome="lost",
             error=Failure(kind, why), started=running.since, finished=time.time(), base_commit=job.task.ref,
             model=job.task.model, agent_version=__version__,
         )  # fmt: skip
@@ -315,20 +319,6 @@ class BatchRun:
             spent_usd=self._budget.spent,
             waited_s=sum(pace.waited_s for pace in self._paces.values()),
         )
-
-
-class _RetryError(msgspec.Struct, frozen=True):
-    kind: str = ""
-
-
-class _Retry(msgspec.Struct, frozen=True):
-    delay_s: float
-    error: _RetryError
-
-
-def _named(task: Task) -> Task:
-    """Return the part of the task that a later run needs in `job.json`, without its texts."""
-    return Task(id=task.id, prompt="", repo=task.repo, ref=task.ref, model=task.model)
 
 
 def batch_exit_code(tasks: Sequence[Task], results: Sequence[AttemptResult], stop: str, stopped: str) -> int:

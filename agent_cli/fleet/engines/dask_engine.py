@@ -316,11 +316,7 @@ class _OwnCluster(msgspec.Struct, frozen=True):
 
 
 def _address(address: str, scheduler_file: str, insecure: bool) -> str:
-    """Return the scheduler's address; empty for one in this process.
-
-    Raises:
-        EngineError: it cannot be found, or is on another machine and not encrypted.
-    """
+    """Return the scheduler's address; empty for one in this process."""
     address = _address_in(Path(scheduler_file)) if scheduler_file else address
     if not address or address.startswith("tls://") or insecure or _is_here(address):
         return address

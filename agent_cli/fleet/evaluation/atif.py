@@ -47,30 +47,24 @@ def trajectory(records: Sequence[AnyRecord], children: Children | None = None) -
     below = {child[0].id: trajectory(child, known) for each in started for child in each}
     name, _, version = header.created_by.partition(" ")
     return _present(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "session_id": header.session_id,
-            "trajectory_id": header.session_id,
-            "agent": _present(
-                {
-                    "name": name or "agent-cli",
-                    "version": version or "unknown",
-                    "model_name": header.model,
-                    "extra": _present({"type": header.agent_type, "name": header.agent_name}) or None,
-                }
-            ),
-            "steps": [{"step_id": number, **step} for number, step in enumerate(steps, start=1)],
-            "final_metrics": _final(records, len(steps)),
-            "subagent_trajectories": list(below.values()) or None,
-            "extra": _present(
-                {
-                    "cwd": header.cwd,
-                    "mode": header.mode,
-                    "forked_from": header.forked_from,
-                    "ended": _ends(records),
-                }
-            ),
-        }
+        schema_version=SCHEMA_VERSION,
+        session_id=header.session_id,
+        trajectory_id=header.session_id,
+        agent=_present(
+            name=name or "agent-cli",
+            version=version or "unknown",
+            model_name=header.model,
+            extra=_present(type=header.agent_type, name=header.agent_name) or None,
+        ),
+        steps=[{"step_id": number, **step} for number, step in enumerate(steps, start=1)],
+        final_metrics=_final(records, len(steps)),
+        subagent_trajectories=list(below.values()) or None,
+        extra=_present(
+            cwd=header.cwd,
+            mode=header.mode,
+            forked_from=header.forked_from,
+            ended=_ends(records),
+        ),
     )
 
 
@@ -125,16 +119,14 @@ def _answer(
     thought = "\n\n".join(each.text for each in message.reasoning if each.text.strip())
     answered = [_observed(results[call.id], children) for call in message.calls if call.id in results]
     return _present(
-        {
-            **_step(message, "agent", message.text),
-            "model_name": message.model or (calls[-1].model if calls else None),
-            "reasoning_content": thought or None,
-            "tool_calls": [_call(call) for call in message.calls] or None,
-            "observation": {"results": answered} if answered else None,
-            "metrics": _metrics(calls) if calls else None,
-            "llm_call_count": len(calls) or None,
-            "extra": {"finish": message.finish},
-        }
+        **_step(message, "agent", message.text),
+        model_name=message.model or (calls[-1].model if calls else None),
+        reasoning_content=thought or None,
+        tool_calls=[_call(call) for call in message.calls] or None,
+        observation={"results": answered} if answered else None,
+        metrics=_metrics(calls) if calls else None,
+        llm_call_count=len(calls) or None,
+        extra={"finish": message.finish},
     )
 
 
@@ -145,7 +137,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
         arguments = None
     whole = isinstance(arguments, dict)
     named = {"tool_call_id": call.id, "function_name": call.name, "arguments": arguments if whole else {}}
-    extra = {} if whole and not call.problem else _present({"arguments": call.arguments, "problem": call.problem})
+    extra = {} if whole and not call.problem else _present(arguments=call.arguments, problem=call.problem)
     return {**named, "extra": extra} if extra else named
 
 
@@ -156,41 +148,33 @@ def _observed(result: ToolResult, children: Children) -> dict[str, Any]:
         if isinstance(header := child[0], Header)
     ]
     return _present(
-        {
-            "source_call_id": result.call_id,
-            "content": _content(result.text, result.images),
-            "subagent_trajectory_ref": refs or None,
-            "extra": _present(
-                {
-                    "status": result.status,
-                    "duration_s": result.duration_s or None,
-                    "exit_code": result.exit_code,
-                    "untrusted": result.untrusted,
-                }
-            ),
-        }
+        source_call_id=result.call_id,
+        content=_content(result.text, result.images),
+        subagent_trajectory_ref=refs or None,
+        extra=_present(
+            status=result.status,
+            duration_s=result.duration_s or None,
+            exit_code=result.exit_code,
+            untrusted=result.untrusted,
+        ),
     )
 
 
 def _metrics(calls: Sequence[ModelCalled]) -> dict[str, Any]:
     sums = totals_of(calls)
     extra = _present(
-        {
-            "cache_write_tokens": sums.cache_write,
-            "reasoning_tokens": sums.reasoning,
-            "duration_s": round(sum(call.duration_s for call in calls), 6) or None,
-            "failed_calls": [call.outcome for call in calls[:-1]] or None,
-            "cost_is_partial": True if sums.unpriced and sums.cost_usd is not None else None,
-        }
+        cache_write_tokens=sums.cache_write,
+        reasoning_tokens=sums.reasoning,
+        duration_s=round(sum(call.duration_s for call in calls), 6) or None,
+        failed_calls=[call.outcome for call in calls[:-1]] or None,
+        cost_is_partial=True if sums.unpriced and sums.cost_usd is not None else None,
     )
     return _present(
-        {
-            "prompt_tokens": sums.sent,
-            "completion_tokens": sums.output,
-            "cached_tokens": sums.cache_read,
-            "cost_usd": sums.cost_usd,
-            "extra": extra or None,
-        }
+        prompt_tokens=sums.sent,
+        completion_tokens=sums.output,
+        cached_tokens=sums.cache_read,
+        cost_usd=sums.cost_usd,
+        extra=extra or None,
     )
 
 
@@ -200,22 +184,18 @@ def _final(records: Sequence[AnyRecord], steps: int) -> dict[str, Any]:
     calls = [record for record in records if isinstance(record, ModelCalled)]
     own, sums = totals_of(call for call in calls if call.kind != "subagent"), totals_of(calls)
     extra = _present(
-        {
-            "cache_write_tokens": own.cache_write,
-            "reasoning_tokens": own.reasoning,
-            "model_calls": own.requests,
-            "calls_of_unknown_cost": sums.unpriced or None,
-        }
+        cache_write_tokens=own.cache_write,
+        reasoning_tokens=own.reasoning,
+        model_calls=own.requests,
+        calls_of_unknown_cost=sums.unpriced or None,
     )
     return _present(
-        {
-            "total_prompt_tokens": own.sent,
-            "total_completion_tokens": own.output,
-            "total_cached_tokens": own.cache_read,
-            "total_cost_usd": sums.cost_usd,
-            "total_steps": steps,
-            "extra": extra,
-        }
+        total_prompt_tokens=own.sent,
+        total_completion_tokens=own.output,
+        total_cached_tokens=own.cache_read,
+        total_cost_usd=sums.cost_usd,
+        total_steps=steps,
+        extra=extra,
     )
 
 
@@ -242,7 +222,7 @@ def _content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
     return [{"type": "text", "text": text}, *pictures]
 
 
-def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+def _present(**values: Any) -> dict[str, Any]:
     """Return the known values; empty texts are omitted, except for messages."""
     return {name: value for name, value in values.items() if value is not None and (value != "" or name in _SAID)}
 

@@ -14,7 +14,7 @@ from agent_cli.protocol.records import AnyRecord, Header
 from agent_cli.store.child_sessions import child_sessions
 from agent_cli.store.session_file import StoreError, read_session
 
-from ..attempt import AttemptResult
+from ..attempt import AttemptResult, attempt_folder
 from ..report.summary import Summary, summarize
 from ..task import Task
 from .atif import trajectory
@@ -133,7 +133,8 @@ def predictions_of(out: Path, tasks: Sequence[Task], results: Sequence[AttemptRe
 
     def patch(result: AttemptResult) -> str:
         try:
-            return read_regular(attempt_folder(out, result) / "patch.diff").decode("utf-8", "replace")
+            folder = attempt_folder(out, result.id, result.attempt)
+            return read_regular(folder / "patch.diff").decode("utf-8", "replace")
         except OSError:
             return ""
 
@@ -157,13 +158,8 @@ def trajectory_of_file(path: Path) -> dict[str, Any] | None:
     return trajectory(records, children)
 
 
-def attempt_folder(out: Path, result: AttemptResult) -> Path:
-    """Return the folder of an attempt."""
-    return out / "tasks" / result.id / str(result.attempt)
-
-
 def _session_file(out: Path, result: AttemptResult) -> Path:
-    return attempt_folder(out, result) / "session.json"
+    return attempt_folder(out, result.id, result.attempt) / "session.json"
 
 
 def _session(path: Path) -> Sequence[AnyRecord] | None:

@@ -9,7 +9,7 @@ from agent_cli.protocol.sanitize import one_line
 from ..attempt import INVALID
 from . import wording
 from .compare import Comparison
-from .summary import Summary, TaskRow
+from .summary import Summary, TaskRow, some
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~&!])")
 
@@ -26,7 +26,7 @@ def markdown(summary: Summary) -> str:
             each.outcome,
             str(each.attempts),
             _text(wording.reason(each)),
-            wording.some([f"`{task}`" for task in each.tasks]),
+            some([f"`{task}`" for task in each.tasks], 5),
         )
         for each in summary.causes
     ]

@@ -10,7 +10,7 @@ from agent_cli.store.export.page import document
 
 from . import plots, wording
 from .compare import Comparison
-from .summary import Share, Summary
+from .summary import Share, Summary, some
 
 
 def html(summary: Summary) -> str:
@@ -84,7 +84,7 @@ def _outcomes(summary: Summary) -> str:
 
 def _causes(summary: Summary) -> str:
     rows = [
-        (each.outcome, str(each.attempts), _text(wording.reason(each)), _text(wording.some(each.tasks)))
+        (each.outcome, str(each.attempts), _text(wording.reason(each)), _text(some(each.tasks, 5)))
         for each in summary.causes
     ]
     return _table(("outcome", "attempts", "cause", "tasks"), rows, numbers=(1,))

@@ -4,7 +4,7 @@ Pure."""
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import clean, clip
 from agent_cli.store.export.charts import WIDTH, duration, label, picture, plot
 
 from ..attempt import INVALID, Outcome
@@ -147,6 +147,5 @@ def _across(share: float) -> str:
     return f"{_NAME + (WIDTH - _NAME - 20) * share:.1f}"
 
 
-def _short(name: str, most: int = 15) -> str:
-    name = clean(name)
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _short(name: str) -> str:
+    return clip(clean(name), 15)

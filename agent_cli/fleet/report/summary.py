@@ -160,7 +160,8 @@ def summarize(
     lines = list(results)
     counted, repeated, outdated = _counted(tasks, lines)
     left_out = skipped or {}
-    rows = tuple(_row(task, counted[task.id], left_out.get(task.id, "")) for task in _sorted(tasks))
+    in_order = sorted(tasks, key=lambda task: task.id)
+    rows = tuple(_row(task, counted[task.id], left_out.get(task.id, "")) for task in in_order)
     attempts = [each for row in rows for each in counted[row.id]]
     found = Counter(each.outcome for each in attempts)
     checked = {task.id for task in tasks if task.verify and task.id not in left_out}
@@ -193,10 +194,6 @@ def summarize(
 
 def _is_solved(attempt: AttemptResult) -> bool:
     return attempt.outcome == "solved"
-
-
-def _sorted(tasks: Sequence[Task]) -> list[Task]:
-    return sorted(tasks, key=lambda task: task.id)
 
 
 def _counted(
@@ -306,9 +303,9 @@ def _causes(attempts: list[AttemptResult]) -> tuple[Cause, ...]:
 def _notes(tasks: Sequence[Task], rows: Sequence[TaskRow]) -> tuple[str, ...]:
     notes = []
     if missing := [row.id for row in rows if not row.attempts and not row.skipped]:
-        notes.append(f"No attempt yet: {_some(missing)}.")
+        notes.append(f"No attempt yet: {some(missing, 10)}.")
     if unclear := [row.id for row in rows if row.attempts and not row.graded and "done" not in row.outcomes]:
-        notes.append(f"No valid attempt: {_some(unclear)}.")
+        notes.append(f"No valid attempt: {some(unclear, 10)}.")
     if any(task.attempts > 1 and task.pick == "first_verified" for task in tasks):
         notes.append(
             "Some tasks stop at their first solved attempt: their pass@1, pass@k and pass^k are too high for "
@@ -317,8 +314,9 @@ def _notes(tasks: Sequence[Task], rows: Sequence[TaskRow]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _some(ids: list[str]) -> str:
-    return ", ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
+def some(names: Sequence[str], most: int) -> str:
+    """Return the first names, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _times(attempts: list[AttemptResult]) -> Times | None:

@@ -1,7 +1,7 @@
 """The figures of a report as text, shared by Markdown and HTML. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from agent_cli.store.export.charts import duration, tokens
@@ -42,11 +42,6 @@ def in_short(outcomes: Iterable[str]) -> str:
     """Return counted outcomes, such as `solved, 2 × limit`."""
     counts = Counter(outcomes)
     return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
-
-
-def some(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names, and the number of the others."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def attempt_rows(summary: Summary) -> list[tuple[str, ...]]:

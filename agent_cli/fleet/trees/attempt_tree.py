@@ -110,11 +110,7 @@ def _as_tree_error() -> Iterator[None]:
 
 def _lay(top: Path, file: OverlayFile) -> None:
     """Write a file. Anything in its place is removed, because an agent could block its tests otherwise; no link is
-    followed.
-
-    Raises:
-        TreeError: its path leads out of the tree or into git data, or it cannot be written.
-    """
+    followed."""
     parts = file.path.split("/")
     if not all(parts) or {"..", ".", ".git"}.intersection(parts) or "\0" in file.path:
         raise TreeError(f"{file.path!r} is not the path of a file in the tree")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.protocol.sanitize import visible_line
+from agent_cli.protocol.sanitize import clip, visible_line
 from agent_cli.protocol.usage import CHARS_PER_TOKEN
 
 from ..types.definition import ToolChoice
@@ -100,9 +100,9 @@ def catalogue(servers: Mapping[str, Sequence[Entry]], summaries: Mapping[str, st
 
 
 def _head(name: str, found: Sequence[Entry], summary: str) -> str:
-    shown = _one_line(summary, _SUMMARY_CHARS)
+    shown = clip(visible_line(summary), _SUMMARY_CHARS)
     count = f"{len(found)} tools" if found else "not connected yet"
-    return f"- {_one_line(name, _NAME_CHARS)} ({count})" + (f' "{shown}"' if shown else "")
+    return f"- {clip(visible_line(name), _NAME_CHARS)} ({count})" + (f' "{shown}"' if shown else "")
 
 
 def _first(heads: Iterable[str], room: int) -> tuple[list[str], int]:
@@ -117,7 +117,7 @@ def _first(heads: Iterable[str], room: int) -> tuple[list[str], int]:
 
 
 def _plain_names(found: Sequence[Entry]) -> list[str]:
-    return [_one_line(entry.tool.name, _NAME_CHARS) for entry in found]
+    return [clip(visible_line(entry.tool.name), _NAME_CHARS) for entry in found]
 
 
 def _shared(wanted: Mapping[str, int], room: int) -> dict[str, int]:
@@ -136,11 +136,6 @@ def _line(head: str, names: Sequence[str], room: int) -> str:
         text = text[: max(0, room - 5)].rpartition(", ")[0]
         text = f"{text}, …" if text else ""
     return f"{head}: {text}" if text else head
-
-
-def _one_line(text: str, most: int) -> str:
-    line = visible_line(text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -19,15 +19,6 @@ from ..types.definition import ServerDefinition
 from .process import ServerProcess
 from .tokens import TokenStore
 
-_LOADED: list[bool] = []
-
-
-async def load_sdk() -> None:
-    """Import the SDK in a thread, once."""
-    if not _LOADED:
-        await asyncio.to_thread(importlib.import_module, "agent_cli.mcp.client.sdk_client")
-        _LOADED.append(True)
-
 
 async def connect(
     definition: ServerDefinition,
@@ -54,7 +45,7 @@ async def connect(
         LoginNeeded: it requires a login first.
         ServerError: it cannot be reached, does not speak the protocol, or exceeds its time limit.
     """
-    await load_sdk()
+    await asyncio.to_thread(importlib.import_module, "agent_cli.mcp.client.sdk_client")
     from .sdk_client import is_legacy
 
     opening = _Opening(definition, handlers, processes, root, confinement, tokens)

@@ -25,7 +25,8 @@ def error_of(name: str, url: str, error: BaseException) -> ServerError:
     cause = innermost(error)
     match cause:
         case ServerError():
-            return type(cause)(_named(name, str(cause)))
+            text = str(cause)
+            return type(cause)(text if name in text else f"The MCP server {name} {text}")
         case MCPError() if (failure := carried(cause.data)) is not None:
             return failure.as_error(name, url)
         case MCPError() if (found := _UNREAD.match(cause.message)) is not None:
@@ -63,10 +64,6 @@ def innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return error
-
-
-def _named(name: str, text: str) -> str:
-    return text if name in text else f"The MCP server {name} {text}"
 
 
 def _words(text: str) -> str:

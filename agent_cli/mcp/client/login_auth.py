@@ -86,11 +86,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 def _exchanged(login: StoredLogin) -> StoredLogin:
-    """Request a new access token from the token endpoint (RFC 6749 §6); return the login unchanged if that fails.
-
-    Raises:
-        _InvalidGrant: only a new login can help.
-    """
+    """Request a new access token (RFC 6749 §6); return the login unchanged if that fails."""
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "client_id": login.client_id}
     form["resource"] = login.resource
     headers = {"accept": "application/json"}

@@ -254,11 +254,7 @@ def _known_client(
 
 
 def _check_metadata(metadata: OAuthMetadata | None) -> None:
-    """Check that a login at the authorization server is safe.
-
-    Raises:
-        ServerError: it does not declare support for PKCE with S256, or an address is not encrypted.
-    """
+    """Check that a login at the authorization server is safe."""
     if metadata is None:
         raise ServerError("does not say how to log in: its authorization server has no metadata")
     if "S256" not in (metadata.code_challenge_methods_supported or ()):

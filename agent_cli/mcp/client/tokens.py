@@ -44,10 +44,6 @@ class StoredLogin(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return True if the access token has expired or expires soon."""
         return not self.access_token or bool(self.expires_at and now > self.expires_at - _AHEAD_S)
 
-    def is_over(self, now: float) -> bool:
-        """Return True if the access token is no longer usable."""
-        return not self.access_token or bool(self.expires_at and now > self.expires_at)
-
     def without_tokens(self) -> "StoredLogin":
         """Return the registration alone."""
         return msgspec.structs.replace(self, access_token="", refresh_token="", expires_at=0.0)

@@ -171,7 +171,9 @@ class _Found:
         if self._is_known(definition):
             return
         if file.is_project:
-            place, content = f"{file.path}#{written}", _content(raw, definition, self._root)
+            place = f"{file.path}#{written}"
+            # Consent is bound to the entry, and to the workspace files that it names.
+            content = storable_json([raw, files_of(definition, self._root)], "sorted")
             if not self._trusts(place, content):
                 effects = tuple(_effects(name, server))
                 self.inert.append(ProjectServer(definition, place, content, effects))
@@ -263,11 +265,6 @@ def _decoded(path: Path) -> Mapping[str, Any]:
         return parse_toml(data)
     except ValueError as error:
         raise FormatError(f"not valid TOML: {error}") from error
-
-
-def _content(raw: Any, definition: ServerDefinition, root: Path) -> bytes:
-    """Return the content that consent to an entry is bound to: the entry, and the workspace files it names."""
-    return storable_json([raw, files_of(definition, root)], "sorted")
 
 
 def files_of(definition: ServerDefinition, root: Path) -> dict[str, str]:

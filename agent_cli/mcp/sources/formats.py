@@ -162,7 +162,10 @@ def gemini(raw: Any) -> McpServer:
         cwd=entry.cwd,
         url=entry.http_url or entry.url,
         headers=entry.headers,
-        tools=McpTools(allow=tuple(map(_plain_name, entry.include_tools)), deny=tuple(entry.exclude_tools)),
+        tools=McpTools(
+            allow=tuple(pattern.partition("(")[0] for pattern in entry.include_tools),
+            deny=tuple(entry.exclude_tools),
+        ),
         **_seconds("timeout_s", entry.timeout, _MS),
     )
 
@@ -210,10 +213,6 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
         return {key: _each_text(item, change) for key, item in value.items()}
     return value
-
-
-def _plain_name(pattern: str) -> str:
-    return pattern.partition("(")[0]
 
 
 def _seconds(name: str, value: float | None, unit: float = 1.0) -> dict[str, Any]:

@@ -73,11 +73,7 @@ async def _value(ask: Question, head: str, field: FormField) -> tuple[bool, Any]
 
 
 def _converted(field: FormField, said: str) -> Any:
-    """Convert the user's text to a value of the field.
-
-    Raises:
-        ValueError: the text is not a valid value.
-    """
+    """Convert the user's text to a value of the field."""
     match field.kind:
         case "boolean":
             return said.lower() in ("yes", "y", "true")

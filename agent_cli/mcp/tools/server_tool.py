@@ -8,7 +8,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Action, CallExternal
 from agent_cli.protocol.messages import ResultKind
-from agent_cli.protocol.sanitize import visible, visible_line
+from agent_cli.protocol.sanitize import clip, visible, visible_line
 from agent_cli.tools.kit.base import (
     ForeignTool,
     NeedsPreparation,
@@ -201,5 +201,4 @@ def _word(text: str) -> str:
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    line = visible_line(text)
-    return line if len(line) <= 60 else f"{line[:59]}…"
+    return clip(visible_line(text), 60)

@@ -189,11 +189,8 @@ def questions(route: Route, info: ModelInfo) -> list[Question]:
         return [_any_server]
     if route.base_url != hosted.base_url:
         return [_listed]
-    return [_listed] if route.provider in _TELLING and not _complete(info) else []
-
-
-def _complete(info: ModelInfo) -> bool:
-    return None not in (info.context_window, info.prices.input, info.prices.output)
+    is_complete = None not in (info.context_window, info.prices.input, info.prices.output)
+    return [_listed] if route.provider in _TELLING and not is_complete else []
 
 
 async def _ollama(probe: CapabilityProbe, asker: _Asker) -> Facts | None:

@@ -12,8 +12,7 @@ from ..types.provider_table import Route
 _SHOWN = "***"
 _SHORTEST = 6
 """Minimum length of a secret in characters; shorter values are ordinary words whose removal would garble
-messages.
-"""
+messages."""
 
 
 class ErrorRedactor:

@@ -1,6 +1,5 @@
 """Retries: only for errors that may resolve themselves, respecting the provider's delays, bounded, and cancellable
-at any time.
-"""
+at any time."""
 
 import asyncio
 import os
@@ -77,7 +76,7 @@ async def stream_with_retries(
     parked_s = 0.0
     while True:
         try:
-            async with aclosing(_closable(model, request)) as events:
+            async with aclosing(model.stream(request)) as events:
                 async for event in events:
                     yield event
             return
@@ -115,18 +114,6 @@ async def _sleep(delay_s: float, given_up: Callable[[], bool]) -> None:
     until = time.time() + delay_s
     while (left_s := min(until - time.time(), delay_s)) > 0 and not given_up():
         await asyncio.sleep(min(left_s, _NAP_S))
-
-
-async def _closable(model: Model, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-    """Yield the model's stream, closing it at the end even if it is not a generator."""
-    stream = model.stream(request)
-    try:
-        async for event in stream:
-            yield event
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
 
 
 def _wait(error: ModelError, attempt: int, policy: RetryPolicy, left: _Left, random: Callable[[], float]) -> _Wait:

@@ -136,7 +136,7 @@ def _read_body(body: Any, depth: int = 0) -> _Body:
     if not isinstance(body, dict):
         return _Body(_sentence(body)[:_MESSAGE_CHARS] if body else "")
     fields = _fields(body)
-    said = _message(body, fields)
+    said = fields.get("message") or body.get("message") or fields.get("detail") or fields
     inner = _decoded(said) if depth < 2 and isinstance(said, str) else None
     below = _read_body(inner, depth + 1) if inner is not None else _Body("")
     text = below.message or _sentence(said)
@@ -160,10 +160,6 @@ def _fields(body: Any) -> dict[str, Any]:
 
 def _first(body: Any) -> Any:
     return body[0] if isinstance(body, list) and body else body
-
-
-def _message(body: dict[str, Any], fields: dict[str, Any]) -> Any:
-    return fields.get("message") or body.get("message") or fields.get("detail") or fields
 
 
 def _sentence(said: Any) -> str:

@@ -35,8 +35,7 @@ def rule_of(text: str) -> str:
 
 def allow_rules(texts: Iterable[str]) -> Iterator[str]:
     """Yield the rules equivalent to another agent's list of allowed tools; entries without an equivalent are left
-    out.
-    """
+    out."""
     for text in dict.fromkeys(texts):
         try:
             yield parse_rule(rule_of(text), "allow", "").text

@@ -1,6 +1,5 @@
 """Path patterns of rules: whether one covers a path, and whether two can match the same file. Paths come from
-models and strangers, so no pattern may take more than linear time on one. No disk access.
-"""
+models and strangers, so no pattern may take more than linear time on one. No disk access."""
 
 import re
 from collections.abc import Callable

@@ -162,8 +162,7 @@ def _watched(path: str, shown: str, policy: Policy, glob: bool) -> Verdict | Non
 
 def _closing(policy: Policy, path: str, shown: str, glob: bool) -> str | None:
     """Return the ignore-list entry that closes a path, by its real form or by the name of the link that was
-    written.
-    """
+    written."""
     if place := policy.hidden(path, glob):
         return place
     written = _written(policy, shown)

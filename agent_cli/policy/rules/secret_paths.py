@@ -39,9 +39,8 @@ _SYSTEM = (
 
 _OPEN = lazy_regex(
     r".*/\.env\.(?:[^/]*\.)?(?:example|sample|template|dist|defaults?|schema)|.*/\.ssh/known_hosts(?:\.old)?"
-    r"|.*\.pub"
-    r"|.*/(?:cacert|cabundle|ca-bundle|ca-certificates|ca-cert|tls-ca-bundle)\.pem"
-    r"|(?:/etc/ssl/certs|/etc/pki|/usr/share|/usr/lib|/usr/local/share/ca-certificates)/.*\.pem",
+    r"|.*\.pub|.*/(?:cacert|cabundle|ca-bundle|ca-certificates|ca-cert|tls-ca-bundle)\.pem|(?:/etc/ssl/certs"
+    r"|/etc/pki|/usr/share|/usr/lib|/usr/local/share/ca-certificates)/.*\.pem",
     re.DOTALL | re.IGNORECASE,
 )
 """Exceptions: files that a pattern covers but that are not secret."""

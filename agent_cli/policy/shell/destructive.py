@@ -26,24 +26,20 @@ _SETTINGS = (
     r"|init\.templatedir"
     r"|(?:alias|diff|filter|merge|difftool|mergetool|browser|man|web|tar)\.\S+|submodule\.\S*update"
     r"|remote\.\S*\.(?:uploadpack|receivepack|vcs|proxy)|\S*\.(?:textconv|command|driver|clean|smudge|process"
-    r"|cmd|helper"
-    r"|program))"
+    r"|cmd|helper|program))"
 )
 _RUNS_LATER = (
     r"LD_\w+|DYLD_\w+|PATH|GIT_\w+|PYTHON(?:PATH|HOME|STARTUP|BREAKPOINT)|PERL5\w*|RUBY(?:OPT|LIB)"
-    r"|NODE_(?:OPTIONS|PATH)"
-    r"|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|IFS|CDPATH|\w*EDITOR|VISUAL|\w*PAGER|JAVA_TOOL_OPTIONS"
-    r"|CLASSPATH|SHELL|HOME|SSH_\w+"
+    r"|NODE_(?:OPTIONS|PATH)|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|IFS|CDPATH|\w*EDITOR|VISUAL"
+    r"|\w*PAGER|JAVA_TOOL_OPTIONS|CLASSPATH|SHELL|HOME|SSH_\w+"
 )
 
 
 _HEEDED = (
     r"\w*(?:PATH|CONFIG\w*|RC|OPTIONS?|OPTS|FLAGS|HOME|HOOKS?|COMMANDS?|EXEC\w*|PRELOAD|LOADER|WRAPPER"
-    r"|TOOLCHAIN|STARTUP"
-    r"|INIT\w*|EDITOR|PAGER|VIEWER|BROWSER|SHELL|DIRS?|PLUGINS?)"
-    r"|(?:XDG|PYTHON|PIP|RIPGREP|JDK|JAVA|_JAVA|RUSTUP|CARGO|GO|NPM|YARN|COREPACK|LESS|MAN|PERL|RUBY|GEM|BUNDLE"
-    r"|DOCKER"
-    r"|DOTNET|TERMINFO|OPENSSL|CURL|WGET|ASDF|MISE|PYENV|NVM|GREP|HG|SVN|LOC|NLS|GCONV|TMP)_?\w*|NODE_(?!ENV$)\w+"
+    r"|TOOLCHAIN|STARTUP|INIT\w*|EDITOR|PAGER|VIEWER|BROWSER|SHELL|DIRS?|PLUGINS?)|(?:XDG|PYTHON|PIP|RIPGREP"
+    r"|JDK|JAVA|_JAVA|RUSTUP|CARGO|GO|NPM|YARN|COREPACK|LESS|MAN|PERL|RUBY|GEM|BUNDLE|DOCKER|DOTNET|TERMINFO"
+    r"|OPENSSL|CURL|WGET|ASDF|MISE|PYENV|NVM|GREP|HG|SVN|LOC|NLS|GCONV|TMP)_?\w*|NODE_(?!ENV$)\w+"
 )
 """Variables that tell programs to load, run or read something, and some families of them."""
 
@@ -77,8 +73,7 @@ DANGERS: dict[str, Danger] = {
     ),
     **_all(
         "iptables ip6tables nft ufw mount umount insmod modprobe rmmod passwd useradd userdel usermod groupadd"
-        " groupdel visudo"
-        " chsh chfn setcap chroot swapon setenforce apparmor_parser update-grub grub-install", "",
+        " groupdel visudo chsh chfn setcap chroot swapon setenforce apparmor_parser update-grub grub-install", "",
         "works on the machine itself",
     ),
     **_all("pkill killall", r" (-u|-U|--e?uid|-g|--group|-v|\.|\.\*) ", "ends every process"),
@@ -172,8 +167,7 @@ _SPEAKERS = frozenset("echo printf git npm pnpm yarn apt brew pip docker podman 
 _FETCHES = frozenset("curl wget base64 base32 xxd openssl nc ncat socat fetch aria2c gunzip zcat ssh".split())
 _CATASTROPHE = (
     r"\brm\b(?:[\s,]|\$\{?IFS\}?){1,9}-|\s-\w{0,30}(?:r\w{0,30}f|f\w{0,30}r)\w{0,30}[\s,]|\b(?:sudo|doas|mkfs"
-    r"|shred|chown|crontab"
-    r"|systemctl|rmtree|terraform)\b"
+    r"|shred|chown|crontab|systemctl|rmtree|terraform)\b"
     r"|\bdd\s{1,9}\S{0,99}of=|>\s{0,9}[\"']?(?:/(?:etc|usr|bin|boot|dev/(?!null|stdout|stderr|tty))|~/\."
     r"|\$HOME/\.)"
     r"|(?:\||<\(|\beval\b|\s-\w{0,30}c\s).{0,400}(?:\bcurl\b|\bwget\b)"
@@ -387,8 +381,7 @@ _UNREAD = re.compile(rf"\bgit\b.*\b(?:{'|'.join(_VERBS)})\b", re.DOTALL)
 
 def discards_git_state(line: str) -> bool:
     """Return True if a line may discard staged or stashed work. A line that cannot be parsed is judged by its
-    words.
-    """
+    words."""
     try:
         commands = [normalize(inner) for part in parse(line) for inner in unwrap(part).commands]
         if any(unwrap(part).scripts for part in parse(line)):
@@ -414,10 +407,8 @@ _RUN_THEIR_OWN = frozenset(
 )
 _DELETING_TREES = re.compile(
     r"rmtree|rm_rf|rm_r\b|remove_entry|removedirs|remove_tree|deltree|rimraf|removeSync|emptyDir|rm(dir)?Sync"
-    r"|fs\.rm\b"
-    r"|\brm\s+-\w*[rRf]|\bmkfs|\bshred\s|>\s*/dev/sd|\bdd\s+\S*of=|\bsudo\s|:!\s*rm\b|exec=\s*rm\b"
-    r"|exec\w*=['\"]?rm\b"
-    r"|delete_all|DROP\s+(TABLE|DATABASE)|FileUtils\.rm|Remove-Item"
+    r"|fs\.rm\b|\brm\s+-\w*[rRf]|\bmkfs|\bshred\s|>\s*/dev/sd|\bdd\s+\S*of=|\bsudo\s|:!\s*rm\b|exec=\s*rm\b"
+    r"|exec\w*=['\"]?rm\b|delete_all|DROP\s+(TABLE|DATABASE)|FileUtils\.rm|Remove-Item"
 )
 _DELETING_FILES = re.compile(r"\bunlink|os\.remove|\.rmdir\(|rename\(|truncate\(|\.rm\(|File\.delete|rmdir\s")
 

@@ -194,8 +194,7 @@ def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:
 
 def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
     """Return the verdict on a line that cannot be parsed: no rule can allow it; in yolo it runs unless a rule
-    might forbid it.
-    """
+    might forbid it."""
     reason = f"the command cannot be checked ({doubt})"
     if rule := policy.rules.first("deny", "shell", (line.strip(),)):
         return Deny(str(rule), "the command is denied")
@@ -280,11 +279,14 @@ def judge_step(step: CommandInPlace, policy: Policy, scripts: list[CommandVerdic
     is_transparent = bool(inner) and _adds_nothing(outer) and not is_doubtful(outer, policy)
     own = judge_one(outer, step.cwd, policy, is_transparent)
     nested = [*(judge_one(command, step.cwd, policy) for command in inner), *scripts]
-    reach = _needed([own, *nested])
+    reach = widest(each.verdict.reach for each in (own, *nested) if not isinstance(each.verdict, Deny))
     allowed = allowing_rule(outer, policy)
     if allowed and "*" not in allowed.pattern:
+        # What remains are refusals, and questions that do not come from the mode.
         nested = [
-            each for each in nested if not isinstance(each.verdict, Allow) and not _is_of_the_mode(each.verdict)
+            each
+            for each in nested
+            if isinstance(each.verdict, Deny) or (isinstance(each.verdict, Ask) and not each.verdict.by_mode)
         ]
     judged = [own, *nested]
     verdicts = [each.verdict for each in judged]
@@ -303,14 +305,6 @@ def _adds_nothing(wrapper: SimpleCommand) -> bool:
     return wrapper.argv[0] == name in TRANSPARENT and not (
         wrapper.assigns or wrapper.background or wrapper.has_unseen_words
     )
-
-
-def _needed(judged: list[CommandVerdict]) -> Reach:
-    return widest(each.verdict.reach for each in judged if not isinstance(each.verdict, Deny))
-
-
-def _is_of_the_mode(verdict: Verdict) -> bool:
-    return isinstance(verdict, Ask) and verdict.by_mode
 
 
 def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> CommandVerdict:
@@ -400,8 +394,7 @@ def _leaving(
     verdict: Verdict, part: SimpleCommand, shown: str, policy: Policy, trusted: Reach = "outside"
 ) -> CommandVerdict:
     """Apply the rules on leaving the sandbox to a verdict: a command that must never leave is denied if it
-    would.
-    """
+    would."""
     leaves = policy.sandboxed and not isinstance(verdict, Deny) and verdict.reach == "outside"
     if leaves and (denied := on_leaving(part, policy).denied):
         return CommandVerdict(Deny(str(denied), f"`{shown}` may not run outside the sandbox"), shown)

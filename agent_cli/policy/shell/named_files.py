@@ -33,8 +33,7 @@ _OWN_PROCESS = re.compile(r"/+proc/+(?:self|thread-self)/+(?:task/+\d+/+)?(cwd|r
 
 class FilesVerdict(msgspec.Struct, frozen=True):
     """The verdict on all files together; `relies` is True if it is that mild only because the sandbox hides
-    files.
-    """
+    files."""
 
     verdict: Verdict
     relies: bool = False
@@ -73,8 +72,7 @@ def real_path(word: str, cwd: str, policy: Policy) -> str:
 
 def _is_seen_to(verdict: Verdict, policy: Policy) -> bool:
     """Return True if a question about files that a word only may match is settled because the sandbox hides
-    them.
-    """
+    them."""
     return (
         policy.sandboxed and isinstance(verdict, Ask) and "may name files that this rule covers" in verdict.reason
     )

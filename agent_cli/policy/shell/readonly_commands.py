@@ -13,8 +13,7 @@ _MANY = 1_000_000
 
 Opens = Literal["", "visible", "all"]
 """Files a program may open without their being named: none, those a search shows by default, or hidden and ignored
-ones too.
-"""
+ones too."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -71,15 +70,12 @@ _GREP = Program(
 )  # fmt: skip
 _RG_SHORT = r"-[acFHiIlnNoPsSUvwx0pqu.]*"
 _RG = Program(
-    _RG_SHORT + r"([ABCmMjd]\d+|[gtTer].+)?|--(glob|iglob|type|type-not|regexp|replace|color|sort|sortr|engine)"
-    r"=.+|--(context|after-context|before-context|max-count|max-depth|max-columns|threads)=\d+|--(files|hidden"
-    r"|no-ignore"
-    r"|no-ignore-vcs|no-heading|heading|line-number|no-line-number|ignore-case|smart-case|case-sensitive"
-    r"|word-regexp"
-    r"|line-regexp|fixed-strings|files-with-matches|files-without-match|count|count-matches|invert-match"
-    r"|only-matching"
-    r"|json|stats|quiet|multiline|multiline-dotall|pcre2|text|column|no-filename|with-filename|vimgrep|trim|null"
-    r"|type-list|no-messages|no-config|pretty|unrestricted)",
+    _RG_SHORT + r"([ABCmMjd]\d+|[gtTer].+)?|--(glob|iglob|type|type-not|regexp|replace|color|sort|sortr|engine)=.+"
+    r"|--(context|after-context|before-context|max-count|max-depth|max-columns|threads)=\d+|--(files|hidden"
+    r"|no-ignore|no-ignore-vcs|no-heading|heading|line-number|no-line-number|ignore-case|smart-case|case-sensitive"
+    r"|word-regexp|line-regexp|fixed-strings|files-with-matches|files-without-match|count|count-matches"
+    r"|invert-match|only-matching|json|stats|quiet|multiline|multiline-dotall|pcre2|text|column|no-filename"
+    r"|with-filename|vimgrep|trim|null|type-list|no-messages|no-config|pretty|unrestricted)",
     _RG_SHORT + r"[ABCmMjdgtTer]|--(glob|iglob|type|type-not|regexp|replace|color|sort|sortr|context"
     r"|after-context|before-context|max-count|max-depth|max-columns|threads)",
     pattern=_ANY, unpatterned=_RG_SHORT + r"e.*|--regexp(=.*)?|--files|--type-list",
@@ -98,14 +94,12 @@ _AWK = (
     r"(?![\s\S]*(system|getline|close|fflush|extension|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|ARG|@|\\\n))"
     r"([^{|]|\|\|)*(\{([^>|]|\|\|)*)?"
 )
-"""awk writes, and runs programs, by `>` within braces, by `|` and by its functions; `ARGV` makes it read other files."""
+"""awk writes and runs programs by `>` within braces, by `|` and by its functions. `ARGV` names other files."""
 _FIND = Program(
     r"-(print|print0|ls|empty|not|o|or|a|and|prune|xdev|mount|depth|readable|writable|executable|daystart|true"
-    r"|false"
-    r"|quit|P|nouser|nogroup)",
-    r"-(name|iname|path|ipath|wholename|type|xtype|maxdepth|mindepth|size|mtime|mmin|atime|amin|ctime|cmin"
-    r"|newermt|newer|anewer|cnewer"
-    r"|perm|user|group|regex|iregex|regextype|links|inum|printf)",
+    r"|false|quit|P|nouser|nogroup)",
+    r"-(name|iname|path|ipath|wholename|type|xtype|maxdepth|mindepth|size|mtime|mmin|atime|amin|ctime|cmin|newermt"
+    r"|newer|anewer|cnewer|perm|user|group|regex|iregex|regextype|links|inum|printf)",
     globs="suffix", ends=False,
 )  # fmt: skip
 
@@ -173,9 +167,8 @@ READERS: dict[str, Program] = {
     ),
     "diff": Program(
         r"-[abBdeEinNpqstTuwy]+|-[UCW]\d+|--(unified|context|width)=\d+|--(unified|context|brief|side-by-side"
-        r"|minimal"
-        r"|colou?r|ignore-case|ignore-all-space|ignore-space-change|ignore-blank-lines|strip-trailing-cr|text"
-        r"|report-identical-files|suppress-common-lines|no-dereference)|--colou?r=\w+",
+        r"|minimal|colou?r|ignore-case|ignore-all-space|ignore-space-change|ignore-blank-lines|strip-trailing-cr"
+        r"|text|report-identical-files|suppress-common-lines|no-dereference)|--colou?r=\w+",
         "-[UCW]", globs="named", opens="visible",
     ),
     "sed": Program("-[nErs]+", pattern=rf"{_SED_COMMAND}( *; *{_SED_COMMAND})*", globs="named"),
@@ -216,19 +209,14 @@ _WHOLE: dict[str, str] = {
 _LOG = (
     r"-\d+|-n\d+|-[pusiwbzq]+|-U\d+|-[SGL].+|-M\d*%?|--(no-)?(oneline|patch|decorate|color|merges|renames|graph"
     r"|abbrev-commit|color-moved|prefix|notes)|--no-(ext-diff|textconv)|--(stat|decorate|color|word-diff|date"
-    r"|abbrev"
-    r"|diff-filter|since|after|before|until|author|committer|grep|skip|max-count|unified|color-moved|relative"
-    r"|find-renames"
-    r"|min-parents|diff-algorithm|ignore-submodules)=.+|--(format|pretty)=(?![\s\S]*%G)[\s\S]*|--(stat|shortstat"
-    r"|numstat"
-    r"|dirstat|name-only|name-status|summary|all|cached|staged|word-diff|first-parent|reverse|follow|full-index"
-    r"|raw|minimal"
-    r"|patience|histogram|check|exit-code|quiet|merge-base|relative|tags|branches|remotes|topo-order|date-order"
-    r"|left-right|cherry-pick|find-renames|root|ignore-all-space|ignore-space-change|ignore-blank-lines"
-    r"|ancestry-path"
-    r"|cc|function-context|pickaxe-all|regexp-ignore-case|extended-regexp|fixed-strings|source|parents|children"
-    r"|boundary"
-    r"|count|simplify-by-decoration|full-history|cherry|cherry-mark|left-only|right-only|submodule|pretty)"
+    r"|abbrev|diff-filter|since|after|before|until|author|committer|grep|skip|max-count|unified|color-moved"
+    r"|relative|find-renames|min-parents|diff-algorithm|ignore-submodules)=.+|--(format|pretty)=(?![\s\S]*%G)[\s\S]*"
+    r"|--(stat|shortstat|numstat|dirstat|name-only|name-status|summary|all|cached|staged|word-diff|first-parent"
+    r"|reverse|follow|full-index|raw|minimal|patience|histogram|check|exit-code|quiet|merge-base|relative|tags"
+    r"|branches|remotes|topo-order|date-order|left-right|cherry-pick|find-renames|root|ignore-all-space"
+    r"|ignore-space-change|ignore-blank-lines|ancestry-path|cc|function-context|pickaxe-all|regexp-ignore-case"
+    r"|extended-regexp|fixed-strings|source|parents|children|boundary|count|simplify-by-decoration|full-history"
+    r"|cherry|cherry-mark|left-only|right-only|submodule|pretty)"
 )
 _LIST = (
     r"-[arv]+|-vv|--(show-current|list|all|remotes|no-color|column|merged|no-merged)|--sort=.+|--format=(?!.*%G).*"
@@ -274,8 +262,7 @@ GIT_READERS: dict[str, Program] = {
     ),
     "ls-files": _git(
         r"-[cdmosuktvz]+|--(others|cached|modified|deleted|exclude-standard|stage|full-name|error-unmatch"
-        r"|directory"
-        r"|ignored|unmerged)", opens="",
+        r"|directory|ignored|unmerged)", opens="",
     ),
     "blame": _git(r"-L.+|-[wsfletnp]+|-[MC]\d*|--porcelain|--date=\w+|--show-email", "-L"),
     "describe": _git(r"--(tags|always|all|long|contains)|--(abbrev|match|exclude)=.+", opens=""),

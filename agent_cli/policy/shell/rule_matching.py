@@ -21,8 +21,7 @@ from .wrappers import SHELLS, WRAPPERS, normalize, program
 
 _PYTEST = (
     r"-p(?!no:).*|-c.*|-o.*|-W.*|--(rootdir|confcutdir|override-ini|config-file|pdbcls|basetemp|debug"
-    r"|junit-?xml|pastebin"
-    r"|pyargs|log-file|cov-config|cov-report|result-log|plugins?)(=.*)?"
+    r"|junit-?xml|pastebin|pyargs|log-file|cov-config|cov-report|result-log|plugins?)(=.*)?"
 )
 _NPM = (
     r"-C|--(prefix|cwd|dir|script-shell|shell|shell-emulator|node-options|userconfig|globalconfig|use-node-version"
@@ -52,34 +51,28 @@ RISKY_OPTIONS: dict[str, str] = {
     **dict.fromkeys(["make", "gmake"], _MAKE),
     **dict.fromkeys("npm pnpm yarn bun npx bunx".split(), _NPM),
     **dict.fromkeys(["pytest", "py.test"], _PYTEST),
-    "mypy": r"--(python-executable|config-file|custom-typeshed-dir|custom-typing-module|install-types|cache-dir"
-    r"|.*-report"
-    r"|shadow-file|junit-xml|package-root)(=.*)?",
+    "mypy": r"--(python-executable|config-file|custom-typeshed-dir|custom-typing-module|install-types"
+    r"|cache-dir|.*-report|shadow-file|junit-xml|package-root)(=.*)?",
     "ruff": r"--(config|cache-dir|output-file|add-noqa)(=.*)?|-o.*",
     "eslint": r"-c.*|-f.*|-o.*|--(config|rulesdir|plugin|resolve-plugins-relative-to|parser|format|output-file"
-    r"|flag"
-    r"|cache-\w+|ext-config)(=.*)?",
+    r"|flag|cache-\w+|ext-config)(=.*)?",
     "tsc": r"-[pbw].*|--(project|build|outDir|outFile|declarationDir|tsBuildInfoFile|generateTrace"
     r"|generateCpuProfile)(=.*)?",
     "jest": r"-c.*|--(config|rootDir|roots|globalSetup|globalTeardown|runner|setupFiles\w*|testEnvironment"
-    r"|transform|reporters"
-    r"|resolver|testRunner|preset|projects|outputFile|cacheDirectory|coverageDirectory|snapshotSerializers"
-    r"|testSequencer"
-    r"|watchPlugins|prettierPath|filter|haste|dependencyExtractor|moduleLoader|testResultsProcessor)(=.*)?",
-    "vitest": r"-[cr].*|--(config|root|dir|globalSetup|reporter|outputFile|environment|pool|execArgv|setupFiles"
-    r"|coverage\.\S+"
-    r"|poolOptions\S*|api|ui|open|browser\S*)(=.*)?",
+    r"|transform|reporters|resolver|testRunner|preset|projects|outputFile|cacheDirectory|coverageDirectory"
+    r"|snapshotSerializers|testSequencer|watchPlugins|prettierPath|filter|haste|dependencyExtractor"
+    r"|moduleLoader|testResultsProcessor)(=.*)?",
+    "vitest": r"-[cr].*|--(config|root|dir|globalSetup|reporter|outputFile|environment|pool|execArgv"
+    r"|setupFiles|coverage\.\S+|poolOptions\S*|api|ui|open|browser\S*)(=.*)?",
     "tox": r"-[cx].*|--(conf|override|workdir|root|result-json|runner|default-runner|discover|.*-override)(=.*)?",
     "python": _PYTHON + "|" + _PYTEST,
     "uv": r"--(with\S*|project|directory|env-file|python|index\S*|default-index|extra-index-url|find-links"
-    r"|config-file"
-    r"|script|module|isolated)(=.*)?|-[mps]|" + _PYTEST,
+    r"|config-file|script|module|isolated)(=.*)?|-[mps]|" + _PYTEST,
     "rg": r"--(pre|pre-glob|hostname-bin|search-zip|ignore-file|path-separator|file)(=.*)?|-z|-f.*",
     **dict.fromkeys(["fd", "fdfind"], r"-[xX].*|--exec\S*"),
     "find": r"-(exec|execdir|ok|okdir|delete|fprint\w*|fls|files0-from)",
     "tar": r"--(to-command|checkpoint-action|use-compress-program|rsh-command|info-script|new-volume-script"
-    r"|absolute-names"
-    r"|directory|files-from|one-top-level)(=.*)?|-[IFPC].*",
+    r"|absolute-names|directory|files-from|one-top-level)(=.*)?|-[IFPC].*",
     "sort": r"--(compress-prog\S*|output|temporary-directory|files0-from)(=.*)?|-[a-zA-Z]*[oT].*",
     "sed": r"-[a-zA-Z]*[ife].*|--(in-place|file|expression)(=.*)?|" + _SED_RUNS,
     **dict.fromkeys(
@@ -105,13 +98,11 @@ RISKY_OPTIONS: dict[str, str] = {
     "mvn": r"-[fsgtD].*|--(file|settings|global-settings|toolchains)(=.*)?",
     "cmake": r"-[PEC].*|-DCMAKE_\w*(LAUNCHER|PROGRAM|COMPILER)\w*.*|--build|--install",
     "curl": r"-[oOKTdFxb].*|--(output|config|upload-file|data\S*|form\S*|proxy\S*|unix-socket|dump-header"
-    r"|cookie-jar"
-    r"|create-dirs|trace\S*|url-query|json|netrc\S*|key|cert|engine|output-dir)(=.*)?",
+    r"|cookie-jar|create-dirs|trace\S*|url-query|json|netrc\S*|key|cert|engine|output-dir)(=.*)?",
     "wget": r"-[OioPe].*|--(output\S*|post\S*|body\S*|execute|config|use-askpass|directory-prefix|input-file"
     r"|load-cookies)(=.*)?",
     "ssh": r"-[oFEILRDWSJ].*", "docker": r"-v.*|--(volume|mount|privileged|device|cap-add|security-opt|pid"
-    r"|net\S*|ipc|userns"
-    r"|env-file|add-host|entrypoint)(=.*)?",
+    r"|net\S*|ipc|userns|env-file|add-host|entrypoint)(=.*)?",
 }  # fmt: skip
 """Whole words of each program that change what a rule was meant to allow."""
 
@@ -161,8 +152,7 @@ def texts_of(part: SimpleCommand) -> tuple[str, ...]:
 
 def all_texts_of(part: SimpleCommand) -> tuple[str, ...]:
     """Return the forms of a command for rules that forbid, including those with any options left out, with or
-    without their values, so that `make -s release` also matches `make release`.
-    """
+    without their values, so that `make -s release` also matches `make release`."""
     words = normalize(part)
     if len(words) > _MOST_WORDS:
         return texts_of(part)
@@ -212,8 +202,7 @@ def _still_means(part: SimpleCommand, rule: Rule, policy: Policy) -> bool:
 
 def on_leaving(part: SimpleCommand, policy: Policy) -> MatchedRules:
     """Return the rules on running a command outside the sandbox; deny takes precedence over ask, ask over
-    allow.
-    """
+    allow."""
     texts = texts_of(part)
     denied = policy.rules.first("deny", "outside", texts)
     asked = None if denied else _asking_rule(texts, policy)
@@ -253,19 +242,17 @@ def lines_of(text: str) -> tuple[str, ...]:
 
 
 _PREFIXES = (
-    r"(?P<prefix>pytest|ruff|mypy|eslint|tsc|jest|vitest|tox|make [\w.-]+"
-    r"|(?:npm|pnpm|yarn|bun) (?:run [\w:.-]+|test)"
-    r"|cargo (?:build|test|check|clippy|fmt)|go (?:build|test|vet)|git (?:add|commit|status|diff|fetch|log)"
+    r"(?P<prefix>pytest|ruff|mypy|eslint|tsc|jest|vitest|tox|make [\w.-]+|(?:npm|pnpm|yarn|bun) (?:run [\w:.-]+"
+    r"|test)|cargo (?:build|test|check|clippy|fmt)|go (?:build|test|vet)|git (?:add|commit|status|diff|fetch|log)"
     r"|python[\d.]* -m (?:pytest|unittest|mypy)|uv run (?:pytest|ruff|mypy))(?P<more> [\s\S]*)?"
 )
 
 
 _NEVER = frozenset(
     "rm rmdir shred curl wget http https xh ssh scp sftp rsync docker podman nerdctl docker-compose kubectl"
-    " sudo doas su"
-    " find xargs parallel eval exec source . awk gawk mawk nawk sed tee dd nc ncat netcat socat telnet ftp kill"
-    " pkill killall chmod chown chgrp trap alias unshare nsenter chroot strace script expect aws gcloud az"
-    " gsutil".split()
+    " sudo doas su find xargs parallel eval exec source . awk gawk mawk nawk sed tee dd nc ncat netcat socat"
+    " telnet ftp kill pkill killall chmod chown chgrp trap alias unshare nsenter chroot strace script expect"
+    " aws gcloud az gsutil".split()
 )
 """Programs whose next call may do something entirely different."""
 _INTERPRETERS = (

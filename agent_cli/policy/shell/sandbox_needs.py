@@ -42,12 +42,10 @@ _ABOUT = r"^ (--?version|-V|--?help|-h) $"
 NETWORK: dict[str, str] = {
     **_all(
         "curl wget aria2c ssh scp sftp ftp tftp telnet nc ncat netcat socat mosh ping ping6 traceroute"
-        " tracepath mtr dig"
-        " nslookup host whois nmap http https xh httpie lynx w3m links elinks rclone yt-dlp youtube-dl gh glab"
-        " hub tea"
-        " heroku vercel netlify flyctl fly wrangler firebase railway supabase twine cloudflared ngrok lftp s3cmd"
-        " uvx rustup nvm fnm volta asdf mise sdk corepack ansible ansible-playbook ansible-galaxy pipx"
-        " steampipe dog doggo",
+        " tracepath mtr dig nslookup host whois nmap http https xh httpie lynx w3m links elinks rclone yt-dlp"
+        " youtube-dl gh glab hub tea heroku vercel netlify flyctl fly wrangler firebase railway supabase twine"
+        " cloudflared ngrok lftp s3cmd uvx rustup nvm fnm volta asdf mise sdk corepack ansible"
+        " ansible-playbook ansible-galaxy pipx steampipe dog doggo",
         "",
     ),
     "git": (
@@ -58,24 +56,21 @@ NETWORK: dict[str, str] = {
     "rsync": r" (\S*@)?[\w.-]+::?\S* | rsync://",
     "npm": _verbs(
         r"i|in|ins\w*|install|install-\S+|isntall|ci|clean-install|add|a|update|up\w*|outdated|audit|view|v"
-        r"|info|show|search"
-        r"|publish|unpublish|login|logout|adduser|whoami|ping|create|init \S+|innit \S+|dedupe|dist-tags?"
-        r"|deprecate|access"
-        r"|team|token|profile|owner|star|unstar|org|hook|doctor|fund|x .*@|exec .*@|stage"
+        r"|info|show|search|publish|unpublish|login|logout|adduser|whoami|ping|create|init \S+|innit \S+"
+        r"|dedupe|dist-tags?|deprecate|access|team|token|profile|owner|star|unstar|org|hook|doctor|fund|x .*@"
+        r"|exec .*@|stage"
     ),
     **_all(
         "pnpm bun",
         _verbs(
             r"i|install|ci|add|a|update|up|upgrade|outdated|audit|view|info|search|publish|login|create|dlx|x"
-            r"|fetch|import"
-            r"|self-update|env|patch|pm trust"
+            r"|fetch|import|self-update|env|patch|pm trust"
         ),
     ),
     "yarn": r"^ *$|^(?: -\S*)+ $|"
     + _verbs(
         r"install|add|up|upgrade|upgrade-interactive|outdated|audit|info|publish|login|create|dlx|npm \S+"
-        r"|global \S+|set"
-        r"|import|policies"
+        r"|global \S+|set|import|policies"
     ),
     "npx": r" (-y|--yes) | \S+@\S+ | create-\S+ ",
     "bunx": r" \S+@\S+ | create-\S+ ",
@@ -95,8 +90,7 @@ NETWORK: dict[str, str] = {
     ),
     "cargo": r"^(?!.* --offline ).*"
     + _verbs(r"(\+\S+ )?(add|update|fetch|search|publish|login|vendor|generate-lockfile|info|yank|owner|audit"
-    r"|outdated"
-             r"|deny|upgrade)").removeprefix("^"),
+    r"|outdated|deny|upgrade)").removeprefix("^"),
     "go": _verbs("get|mod (download|tidy|vendor|why|verify|graph)|work sync|list .*-u|telemetry")
     + r"| (run|install)( -\S+)* \S+@",
     "gem": _verbs("update|fetch|push|search|outdated|owner|yank|signin"),
@@ -107,8 +101,7 @@ NETWORK: dict[str, str] = {
     **_all("gradle gradlew", r" --refresh-dependencies | publish\S* | dependencyUpdates "),
     "dotnet": _verbs("restore|add .*package|tool (install|update|restore)|nuget \\S+|new .*install|workload \\S+"),
     **_all("nuget mix rebar3 stack cabal opam luarocks cpanm cpan pub", r" (install|update|restore|get"
-    r"|deps\.get|require"
-           r"|upgrade|fetch|add|push|publish|setup|build|init|download|outdated)\b"),
+    r"|deps\.get|require|upgrade|fetch|add|push|publish|setup|build|init|download|outdated)\b"),
     **_all("flutter dart", _verbs("pub \\S+|upgrade|channel|precache|create")),
     "swift": _verbs("package (resolve|update)"),
     "pod": _verbs("install|update|repo \\S+|search|trunk \\S+"),
@@ -135,22 +128,19 @@ OUTSIDE: dict[str, tuple[str, str]] = {
         ("", "needs credentials that the sandbox hides"),
     ),
     **dict.fromkeys(
-        "apt apt-get aptitude dpkg yum dnf microdnf zypper apk pacman brew port snap flatpak rpm emerge nix-env"
-        " choco"
-        " winget".split(),
+        "apt apt-get aptitude dpkg yum dnf microdnf zypper apk pacman brew port snap flatpak rpm emerge"
+        " nix-env choco winget".split(),
         (
             r" (install|reinstall|remove|purge|update|upgrade|full-upgrade|dist-upgrade|autoremove|add|del"
-            r"|erase|uninstall|tap"
-            r"|link|unlink|services|cleanup|-[SRUiIere]\w*|--install|--remove|clean) ",
+            r"|erase|uninstall|tap|link|unlink|services|cleanup|-[SRUiIere]\w*|--install|--remove|clean) ",
             "changes what is installed on the machine",
         ),
     ),
     **dict.fromkeys("kill pkill killall fuser".split(), (r"^(?! -l)", "ends processes outside the sandbox")),
     **dict.fromkeys(
         "tmux screen zellij dbus-send busctl gdbus xdg-open open code cursor subl idea systemd-run loginctl"
-        " notify-send"
-        " osascript pbcopy pbpaste xclip xsel wl-copy wl-paste gpg gpg2 ssh-add ssh-keygen ssh-copy-id gpgconf"
-        " security adb fastboot".split(),
+        " notify-send osascript pbcopy pbpaste xclip xsel wl-copy wl-paste gpg gpg2 ssh-add ssh-keygen"
+        " ssh-copy-id gpgconf security adb fastboot".split(),
         ("", "reaches services or keys outside the sandbox"),
     ),
     "npm": (r" (-g|--global|--location=global) ", "installs for the whole user"),
@@ -187,14 +177,10 @@ _GIT_BY_HTTP = re.compile(r"^(?: -c \S+)* (?:clone|fetch|pull|ls-remote)(?= )(?=
 
 _UNREAD = re.compile(
     r"(?:^|[|;&(`\n{]|\b(?:do|then|else|time|exec|command|env|sudo)\s)\s{0,9}(?:\S{0,99}/)?(?:curl|wget|ssh|scp"
-    r"|sftp|gh"
-    r"|ncat|nc|aria2c"
-    r"|git\s{1,9}(?:-\S{1,99}\s{1,9}){0,5}(?:push|pull|fetch|clone|ls-remote)|(?:npm|pnpm|yarn|bun)\s{1,9}(?:i"
-    r"|ci|install|add|update)"
-    r"|(?:\S{0,99}python[\d.]*\s{1,9}-m\s{1,9})?pip3?\s{1,9}(?:install|download)|uv\s{1,9}(?:sync|add|lock"
-    r"|pip\s{1,9}install)"
-    r"|poetry\s{1,9}(?:install|add|update)|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get"
-    r"|mod\s{1,9}(?:download|tidy)))\b"
+    r"|sftp|gh|ncat|nc|aria2c|git\s{1,9}(?:-\S{1,99}\s{1,9}){0,5}(?:push|pull|fetch|clone|ls-remote)|(?:npm|pnpm"
+    r"|yarn|bun)\s{1,9}(?:i|ci|install|add|update)|(?:\S{0,99}python[\d.]*\s{1,9}-m\s{1,9})?pip3?\s{1,9}(?:install"
+    r"|download)|uv\s{1,9}(?:sync|add|lock|pip\s{1,9}install)|poetry\s{1,9}(?:install|add|update)"
+    r"|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get|mod\s{1,9}(?:download|tidy)))\b"
 )
 
 

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from agent_cli.protocol.sanitize import clean, escape_json, fence
+from agent_cli.protocol.sanitize import clean, code_span, escape_json
 
 from ..finding import Finding, Review
 from ..placing import is_relative
@@ -38,15 +38,7 @@ def _escaped(text: str) -> str:
 
 def code(text: str) -> str:
     """Return text as a code span."""
-    inside = clean(text).replace("\n", " ")
-    ticks = fence(inside, 1)
-    pad = " " if inside[:1] == "`" or inside[-1:] == "`" else ""
-    return f"{ticks}{pad}{inside}{pad}{ticks}"
-
-
-def fenced(text: str, kind: str) -> str:
-    """Return text in a fence that no part of it can close."""
-    return f"{fence(text)}{kind}\n{text}\n{fence(text)}"
+    return code_span(clean(text).replace("\n", " "))
 
 
 def place_of(finding: Finding, review: Review) -> tuple[str, int, int]:

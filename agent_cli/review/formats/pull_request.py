@@ -8,8 +8,10 @@ again.
 import json
 from typing import Any
 
+from agent_cli.protocol.sanitize import fenced
+
 from ..finding import Finding, Review
-from .inert import code, fenced, markdown
+from .inert import code, markdown
 from .text import about_target, incomplete, summary
 
 MARKER = "<!-- agent-review "

@@ -42,15 +42,13 @@ def restrict(rules: "Sequence[tuple[str, bytes]]", filter_program: bytes) -> Non
     version = kernel.call(_CREATE_RULESET, 0, 0, _ASK_VERSION)
     if version < LEAST_VERSION:
         raise OSError(38, "the kernel's Landlock is too old or switched off")
-    ruleset = _ruleset(kernel, version)
-    known = _known(version)
+    known = (1 << (15 if version < 5 else 16)) - 1  # the rights that this kernel can restrict
+    ruleset = _ruleset(kernel, *[known, 0, _OTHERS][: 1 if version < 4 else 2 if version < _SCOPES else 3])
     for right, path in rules:
         _allow(kernel, ruleset, path, _RIGHTS[right] & known)
     if os.getuid() == 0:
         _drop_capabilities(kernel)
-    kernel.must(kernel.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
-    kernel.must(kernel.call(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
-    os.close(ruleset)
+    _enforce(kernel, ruleset)
     kernel.filter(filter_program)
 
 
@@ -75,26 +73,21 @@ def cut_abstract_sockets() -> None:
     kernel = _Kernel()
     if kernel.call(_CREATE_RULESET, 0, 0, _ASK_VERSION) < _SCOPES:
         return
-    fields = (0, 0, _ABSTRACT_SOCKETS)
-    packed = b"".join(field.to_bytes(8, "little") for field in fields)
-    ruleset = kernel.call(_CREATE_RULESET, packed, len(packed), 0)
-    kernel.must(ruleset, "landlock_create_ruleset")
-    kernel.must(kernel.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
-    kernel.must(kernel.call(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
-    os.close(ruleset)
+    _enforce(kernel, _ruleset(kernel, 0, 0, _ABSTRACT_SOCKETS))
 
 
-def _known(version: int) -> int:
-    """Return the access rights that a kernel can restrict."""
-    return (1 << (15 if version < 5 else 16)) - 1
-
-
-def _ruleset(kernel: "_Kernel", version: int) -> int:
-    fields = [_known(version), 0, _OTHERS][: 1 if version < 4 else 2 if version < _SCOPES else 3]
+def _ruleset(kernel: "_Kernel", *fields: int) -> int:
+    """Return a new ruleset; `fields` are access to files, to the network, and scopes."""
     packed = b"".join(field.to_bytes(8, "little") for field in fields)
     ruleset = kernel.call(_CREATE_RULESET, packed, len(packed), 0)
     kernel.must(ruleset, "landlock_create_ruleset")
     return ruleset
+
+
+def _enforce(kernel: "_Kernel", ruleset: int) -> None:
+    kernel.must(kernel.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
+    kernel.must(kernel.call(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+    os.close(ruleset)
 
 
 def _allow(kernel: "_Kernel", ruleset: int, path: bytes, rights: int) -> None:
@@ -136,8 +129,9 @@ class _Kernel:
 
         self._ctypes: Any = _ctypes
         library = self._ctypes.dlopen(None, 0)
-        self._syscall = self._ctypes.dlsym(library, "syscall")
-        self._prctl = self._ctypes.dlsym(library, "prctl")
+        self._syscall, self._prctl, self._setns = (
+            self._ctypes.dlsym(library, name) for name in ("syscall", "prctl", "setns")
+        )
 
     def call(self, number: int, *arguments: "int | bytes") -> int:
         """Return the result of a system call; negative on error."""
@@ -147,8 +141,7 @@ class _Kernel:
         return int(self._ctypes.call_function(self._prctl, (option, *arguments)))
 
     def setns(self, fd: int) -> int:
-        library = self._ctypes.dlopen(None, 0)
-        return int(self._ctypes.call_function(self._ctypes.dlsym(library, "setns"), (fd, 0)))
+        return int(self._ctypes.call_function(self._setns, (fd, 0)))
 
     def filter(self, program: bytes) -> None:
         """Install a system call filter.

@@ -42,8 +42,7 @@ def process_table() -> dict[int, Process]:
 
 def descendants(roots: Iterable[int], table: dict[int, Process], but: Collection[int] = ()) -> list[int]:
     """Return the pids below `roots`, excluding the roots, parents first; skip `but` and the processes below
-    those.
-    """
+    those."""
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)

@@ -92,7 +92,7 @@ class Supervisor:
     def run(self) -> None:
         """Run until the agent is gone, or until a kept command has ended."""
         while not self._tree_is_gone or not (self._agent_is_gone or self._kept or self._given_up):
-            for fd, _ in self._poll.poll(self._pause_ms()):
+            for fd, _ in self._poll.poll(None if self._adopts or not self._ended else _LOOK_AGAIN_MS):
                 if fd == self._wake:
                     drain(self._wake)
                 elif fd == self._control.fileno():
@@ -151,9 +151,6 @@ class Supervisor:
     def _watch(self, *fds: int) -> None:
         for fd in fds:
             self._poll.register(fd, select.POLLIN)
-
-    def _pause_ms(self) -> int | None:
-        return None if self._adopts or not self._ended else _LOOK_AGAIN_MS
 
     def _listen(self, fd: int) -> None:
         if not self._inbox.receive(self._control):
@@ -292,8 +289,7 @@ class _Log:
 
 def _find(program: bytes, env: dict[bytes, bytes]) -> bytes:
     """Return the path of `program`, searched in the PATH of `env`; relative paths start at the current
-    directory.
-    """
+    directory."""
     if b"/" in program:
         os.stat(program)
         return program

@@ -30,8 +30,7 @@ _SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/pro
 """Files that root can write without any capability."""
 _KEPT_CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
 """Capabilities that root keeps, for files it may write anyway: workspaces of other users, archives, packages.
-Mounts hold against them.
-"""
+Mounts hold against them."""
 _BREAKING_CAPABILITIES = (
     *("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_RAWIO", "CAP_SYS_MODULE", "CAP_DAC_READ_SEARCH", "CAP_MKNOD"),
 )
@@ -188,8 +187,7 @@ def _base(confinement: Confinement, host: HostFacts, own_proc: bool) -> Iterator
 
 def _private_folders(confinement: Confinement, host: HostFacts) -> Iterator[str]:
     """Yield mounts that hide `/run` and `/tmp`, which hold sockets and files of other programs, and restore the
-    needed parts.
-    """
+    needed parts."""
     if _RUN in host.there:
         yield from ("--tmpfs", _RUN)
         for path in _OF_THE_SYSTEM:
@@ -214,12 +212,8 @@ def tops(confinement: Confinement, host: HostFacts) -> tuple[str, ...]:
     if not confinement.tmp:
         return ()
     writable = (path for path in confinement.writable if path in host.folders)
-    mounted = [path for path in (*host.needed, *writable) if _is_in_tmp(path)]
+    mounted = [path for path in (*host.needed, *writable) if any(is_below(path, folder) for folder in _PRIVATE)]
     return tuple(sorted({"/".join(path.split("/")[: 4 if path.startswith("/var/") else 3]) for path in mounted}))
-
-
-def _is_in_tmp(path: str) -> bool:
-    return any(is_below(path, folder) for folder in _PRIVATE)
 
 
 def _laid_over(confinement: Confinement, host: HostFacts) -> Iterator[str]:

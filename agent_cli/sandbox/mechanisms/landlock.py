@@ -1,7 +1,6 @@
 """Landlock rules. They can only allow, so hidden paths are left out, and the folders above them are allowed entry
 by entry. Nothing inside a writable folder can be withheld this way, and `/tmp` can be forbidden but not
-replaced.
-"""
+replaced."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,8 +20,7 @@ _DEEPEST = 40
 
 def rules(confinement: Confinement, cwd: str, env: Mapping[str, str], real: RealPaths) -> list[tuple[str, bytes]]:
     """Return pairs of a right ("list", "read" or "write") and a path for `landlock_apply`, from the current state
-    of the disk.
-    """
+    of the disk."""
     host = look(confinement, cwd, env, real)
     away = frozenset((*confinement.hidden, *_SYSTEM))
     found = [("list", "/"), *_readable("/", away, 0)]

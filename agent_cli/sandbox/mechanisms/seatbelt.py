@@ -44,8 +44,7 @@ _LOCAL = """(allow network-bind (local ip "localhost:*"))
 
 def profile(confinement: Confinement) -> str:
     """Return the profile that allows a command its confinement and nothing else. `/tmp` cannot be replaced, so the
-    folder for it is writable.
-    """
+    folder for it is writable."""
     writable = (*confinement.writable, *((confinement.tmp,) if confinement.tmp else ()))
     return "".join(
         (

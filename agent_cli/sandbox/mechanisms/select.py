@@ -1,6 +1,5 @@
 """Build the request with which a supervisor starts a confined command, with the mechanism of this machine. The
-mechanisms are `bubblewrap`, `landlock` and `seatbelt`; `probe` measures which of them holds.
-"""
+mechanisms are `bubblewrap`, `landlock` and `seatbelt`; `probe` measures which of them holds."""
 
 import errno
 import os

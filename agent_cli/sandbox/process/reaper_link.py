@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -85,7 +84,7 @@ class ReaperLink:
                 self._process = subprocess.Popen(
                     _command(self._code, theirs.fileno(), self._folder),
                     cwd="/",
-                    env=_environment(os.environ),
+                    env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -169,8 +168,3 @@ def _command(code: str, fd: int, scratch: str) -> list[str]:
         *(sys.executable, "-I", "-S", *(("-B",) if sys.dont_write_bytecode else ()), "-X", "utf8", "-c", code),
         *(folder, str(fd), str(os.getpid()), scratch, "agent-reaper"),
     ]
-
-
-def _environment(base: Mapping[str, str]) -> dict[str, str]:
-    """Return a minimal environment, so that no keys are readable in the reaper's."""
-    return {name: base[name] for name in _PASSED_ON if name in base}

@@ -271,8 +271,7 @@ class ProcessRunner:
     ) -> Running:
         """Start a program with one pipe per sink: stdout, stderr; a single sink gets both. `input_fd`, the writing
         end of its stdin, then belongs to the `Running`. `build_request` builds the actual request from the
-        environment.
-        """
+        environment."""
         self._count += 1
         tag = f"{self._tag}.{self._count};"
         tagged = {**env, CALL_TAG: env.get(CALL_TAG, "") + tag}

@@ -290,8 +290,7 @@ class Running:
 
     def _part(self, *, free: bool) -> None:
         """Release the supervisor: it is gone or no longer wanted, or `free` for another command. Safe to call
-        twice.
-        """
+        twice."""
         if self._parted:
             return
         self._parted = True

@@ -14,7 +14,7 @@ from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, 
 from ..jsonrpc.peer import Peer
 from ..sessions import host as saved
 from ..sessions.host import HostError, LoginNeeded, Opening
-from ..sessions.hosted import HostedSession, Hub
+from ..sessions.hosted import Hub
 from . import wire
 from .buffers import EditorBuffers
 from .content import PromptReader
@@ -152,7 +152,11 @@ class AcpAgent:
         hosted = await self._hub.open(msgspec.structs.replace(opening, buffers=buffers))
         if buffers is not None:
             buffers.session_id = hosted.session_id
-        return self._session_of(hosted)
+        session = self._sessions.get(hosted.session_id)
+        if session is None or session.hosted is not hosted:
+            services = self._host.services(hosted.opened)
+            session = self._sessions[hosted.session_id] = ClientSession(hosted, services, self.peer, self._client)
+        return session
 
     async def _folder_of(self, session_id: str) -> str:
         if (hosted := self._hub.find(session_id)) is not None:
@@ -161,15 +165,6 @@ class AcpAgent:
             return await asyncio.to_thread(self._host.folder_of, session_id)
         except HostError as error:
             raise RpcError(NOT_FOUND, str(error)) from error
-
-    def _session_of(self, hosted: HostedSession) -> ClientSession:
-        """Return the client's side of an open session."""
-        session = self._sessions.get(hosted.session_id)
-        if session is None or session.hosted is not hosted:
-            assert self._client is not None
-            services = self._host.services(hosted.opened)
-            session = self._sessions[hosted.session_id] = ClientSession(hosted, services, self.peer, self._client)
-        return session
 
     async def _list(self, params: dict[str, Any]) -> Any:
         given = wire.read(params, wire.ListSessions)
@@ -189,10 +184,7 @@ class AcpAgent:
     async def _delete(self, params: dict[str, Any]) -> Any:
         session_id = wire.read(params, wire.OfSession).session_id
         await self._closed(session_id)
-        try:
-            await asyncio.to_thread(self._host.folder_of, session_id)
-        except HostError as error:
-            raise RpcError(NOT_FOUND, str(error)) from error
+        await self._folder_of(session_id)  # refuses an unknown session
         await asyncio.to_thread(self._host.delete, session_id)
         return {}
 

@@ -11,7 +11,7 @@ from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer
 from agent_cli.protocol.sanitize import clean
 
-from ..engine_link import asker, reply
+from ..engine_link import Question, asker, reply
 from ..jsonrpc.messages import Disconnected, RpcError
 from ..jsonrpc.peer import Peer
 from .updates import Update, Updates
@@ -118,21 +118,15 @@ class Asking:
         message = clean("\n".join(filter(None, (asker(event), event.question))))
         said: str | None
         if self._abilities.shows_forms:
-            said = await self._form(message, event.options)
+            said = await self._form(Question(message, event.options))
         else:
             said = await self.pick(message, [(option, option) for option in event.options]) or None
         await self._client.submit(QuestionAnswer(event.request_id, reply(said, event)))
 
-    async def _form(self, message: str, options: Sequence[str]) -> str | None:
-        field: dict[str, Any] = {"type": "string", "title": "Answer"}
-        if options:
-            field["enum"] = list(options)
-        schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
-        request = {"sessionId": self._session_id, "mode": "form", "message": message, "requestedSchema": schema}
-        answer = await self._asked("elicitation/create", request)
-        content = answer.get("content")
-        said = content.get("answer") if answer.get("action") == "accept" and isinstance(content, dict) else None
-        return said if isinstance(said, str) and (not options or said in options) else None
+    async def _form(self, question: Question) -> str | None:
+        form = {"mode": "form", "message": question.message, "requestedSchema": question.form}
+        answer = await self._asked("elicitation/create", {"sessionId": self._session_id, **form})
+        return question.answer_in(answer.get("content")) if answer.get("action") == "accept" else None
 
     async def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return the client's result; empty for an error, and for a result that is not an object."""

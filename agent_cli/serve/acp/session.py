@@ -225,7 +225,8 @@ class ClientSession:
                 pass
             is_output = isinstance(event, ev.ToolOutput | ev.AgentEvent)
             if not is_output or (due is not None and loop.time() >= due):
-                self._send_output()
+                for update in self._updates.output():
+                    self._send(update)
                 due = None
             if event is not None:
                 event = self._services.with_advice(event)
@@ -240,10 +241,6 @@ class ClientSession:
                 self._send(update)
         except Exception as error:
             print(f"agent: {type(event).__name__}: {type(error).__name__}: {error}", file=sys.stderr)
-
-    def _send_output(self) -> None:
-        for update in self._updates.output():
-            self._send(update)
 
     def _after(self, event: ev.AnyEvent) -> None:
         """Ask, update usage and answer prompts, after an event was shown."""

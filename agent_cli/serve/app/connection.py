@@ -174,11 +174,7 @@ class Connection:
         return Opening(**{**given, "cwd": params.cwd or ("" if params.session_id else self._facts.cwd)})
 
     def _session(self, session_id: str) -> HostedSession:
-        """Return an open session.
-
-        Raises:
-            RpcError: there is no such session.
-        """
+        """Return an open session."""
         if (session := self._hub.find(session_id)) is None:
             problem = f"No session {session_id[:100]!r} is open; `session/open` opens one."
             raise RpcError(INVALID_PARAMS, problem, {"field": "session_id", "problem": problem})
@@ -233,11 +229,7 @@ class Connection:
 
 @contextlib.contextmanager
 def _held() -> Any:
-    """Convert `Gone` into a protocol error.
-
-    Raises:
-        RpcError: requested events are no longer available.
-    """
+    """Convert `Gone` into a protocol error."""
     try:
         yield
     except Gone as error:

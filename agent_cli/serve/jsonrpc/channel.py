@@ -57,19 +57,25 @@ class Channel(Protocol):
 class PipeChannel(Channel):
     """A channel over two descriptors, which are not closed: a thread may still be waiting on one."""
 
+    unsent = 0
+
     def __init__(self, source: int, sink: int) -> None:
         """Read from `source`, write to `sink`."""
-        self._source = source
-        self._writer = _Writer(sink)
+        self._source, self._sink = source, sink
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._ready = asyncio.Event()
+        self._ready.set()
+        self._over = asyncio.Event()
+        threading.Thread(target=self._write, daemon=True).start()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        loop, found = asyncio.get_running_loop(), asyncio.Queue[bytes | LineTooLong | None]()
+        found = asyncio.Queue[bytes | LineTooLong | None]()
         room = threading.Semaphore(_MOST_LINES)
 
         def put(line: bytes | LineTooLong | None) -> None:
             room.acquire()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(found.put_nowait, line)
+            self._tell(found.put_nowait, line)
 
         threading.Thread(target=_read, args=(self._source, put), daemon=True).start()
         while (line := await found.get()) is not None:
@@ -80,17 +86,41 @@ class PipeChannel(Channel):
                 yield line
 
     def write(self, data: bytes) -> None:
-        self._writer.put(data)
-
-    @property
-    def unsent(self) -> int:
-        return self._writer.unsent
+        if self._over.is_set():
+            return
+        self.unsent += len(data)
+        if self.unsent > _UNSENT:
+            self._ready.clear()
+        self._queue.put(data)
 
     async def writable(self) -> None:
-        await self._writer.writable()
+        await self._ready.wait()
 
     async def aclose(self) -> None:
-        await self._writer.drained()
+        self._queue.put(None)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), _DRAIN_S)
+
+    def _write(self) -> None:
+        """Write what is queued; in a thread, because a full pipe blocks."""
+        with contextlib.suppress(OSError):
+            while (data := self._queue.get()) is not None:
+                write_waiting(self._sink, data)
+                self._tell(self._sent, len(data))
+        self._tell(self._ended)
+
+    def _tell(self, what: Callable[..., None], *values: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(what, *values)
+
+    def _sent(self, count: int) -> None:
+        self.unsent -= count
+        if self.unsent <= _UNSENT:
+            self._ready.set()
+
+    def _ended(self) -> None:
+        self._over.set()
+        self._ready.set()
 
 
 def _read(source: int, put: Callable[[bytes | LineTooLong | None], None]) -> None:
@@ -107,59 +137,6 @@ def _read(source: int, put: Callable[[bytes | LineTooLong | None], None]) -> Non
                 put(LineTooLong())
                 return
     put(None)
-
-
-class _Writer:
-    """Writes in a thread, because a full pipe blocks."""
-
-    def __init__(self, sink: int) -> None:
-        self._sink = sink
-        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._loop = asyncio.get_running_loop()
-        self.unsent = 0
-        self._ready = asyncio.Event()
-        self._ready.set()
-        self._over = asyncio.Event()
-        threading.Thread(target=self._write, daemon=True).start()
-
-    def put(self, data: bytes) -> None:
-        """Queue data."""
-        if self._over.is_set():
-            return
-        self.unsent += len(data)
-        if self.unsent > _UNSENT:
-            self._ready.clear()
-        self._queue.put(data)
-
-    async def writable(self) -> None:
-        """Wait until few bytes are queued."""
-        await self._ready.wait()
-
-    async def drained(self) -> None:
-        """Wait until all data is written, but only as long as a client that reads may need."""
-        self._queue.put(None)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), _DRAIN_S)
-
-    def _write(self) -> None:
-        with contextlib.suppress(OSError):
-            while (data := self._queue.get()) is not None:
-                write_waiting(self._sink, data)
-                self._tell(self._sent, len(data))
-        self._tell(self._ended)
-
-    def _tell(self, what: Callable[..., None], *values: int) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(what, *values)
-
-    def _sent(self, count: int) -> None:
-        self.unsent -= count
-        if self.unsent <= _UNSENT:
-            self._ready.set()
-
-    def _ended(self) -> None:
-        self._over.set()
-        self._ready.set()
 
 
 class SocketChannel(Channel):

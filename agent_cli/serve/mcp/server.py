@@ -17,13 +17,12 @@ from mcp.shared.exceptions import MCPError
 
 from agent_cli import __version__
 
-from ..engine_link import Question
+from ..engine_link import ANSWER, Question
 from ..served import Outcome, Served
 from .stdio import standard_streams
 
 logging.getLogger("mcp").setLevel(logging.CRITICAL)
 
-_ANSWER = "answer"
 _ANSWER_S = 600.0
 """Seconds that a modern client has to return with an answer."""
 _CLOSE_S = 15.0
@@ -125,8 +124,9 @@ class _McpServer:
 
     def _begun(self, context: Any, params: wire.CallToolRequestParams) -> _Call:
         call = _Call(params.name)
+        can_ask = bool(context.session.check_client_capability(_ELICITS))
         carried_out = self._served.call(
-            params.name, dict(params.arguments or {}), _can_ask(context), call.ask, call.progress
+            params.name, dict(params.arguments or {}), can_ask, call.ask, call.progress
         )
         call.task = asyncio.create_task(carried_out)
         self._running.add(call.task)
@@ -134,17 +134,13 @@ class _McpServer:
         return call
 
     def _resumed(self, params: wire.CallToolRequestParams) -> _Call | None:
-        """Return the call that a request resumes, after delivering its answer.
-
-        Raises:
-            MCPError: the call no longer waits.
-        """
+        """Return the call that a request resumes, after delivering its answer."""
         if params.request_state is None:
             return None
         call = self._waiting.pop(params.request_state, None)
         if call is None or call.name != params.name:
             raise MCPError(wire.INVALID_PARAMS, "The call waits no longer; make it again.")
-        response = (params.input_responses or {}).get(_ANSWER)
+        response = (params.input_responses or {}).get(ANSWER)
         call.answer(_said(response, call.question))
         return call
 
@@ -153,9 +149,9 @@ class _McpServer:
         token = secrets.token_urlsafe(16)
         self._waiting[token] = call
         asyncio.get_running_loop().call_later(_ANSWER_S, self._give_up, token)
-        form = wire.ElicitRequestFormParams(message=question.message, requested_schema=_schema(question))
+        form = wire.ElicitRequestFormParams(message=question.message, requested_schema=question.form)
         return wire.InputRequiredResult(
-            input_requests={_ANSWER: wire.ElicitRequest(params=form)}, request_state=token
+            input_requests={ANSWER: wire.ElicitRequest(params=form)}, request_state=token
         )
 
     def _give_up(self, token: str) -> None:
@@ -179,31 +175,18 @@ def _as_result(outcome: Outcome) -> wire.CallToolResult:
     return wire.CallToolResult(content=[text, *images], is_error=outcome.is_error)
 
 
-def _can_ask(context: Any) -> bool:
-    return bool(context.session.check_client_capability(_ELICITS))
-
-
 async def _elicited(context: Any, question: Question) -> str | None:
     try:
-        answer = await context.session.elicit_form(question.message, _schema(question), context.request_id)
+        answer = await context.session.elicit_form(question.message, question.form, context.request_id)
     except Exception:  # the client cannot ask after all, or its answer is invalid
         return None
     return _said(answer, question)
 
 
 def _said(answer: Any, question: Question | None) -> str | None:
-    """Return the user's answer, which must be one of the options, if there are any."""
     if question is None or getattr(answer, "action", "") != "accept":
         return None
-    said = (answer.content or {}).get(_ANSWER)
-    return said if isinstance(said, str) and (not question.options or said in question.options) else None
-
-
-def _schema(question: Question) -> dict[str, Any]:
-    kind: dict[str, Any] = {"type": "string", "title": "Answer"}
-    if question.options:
-        kind["enum"] = list(question.options)
-    return {"type": "object", "properties": {_ANSWER: kind}, "required": [_ANSWER]}
+    return question.answer_in(answer.content)
 
 
 async def serve_stdio(served: Served, root: str) -> None:

@@ -39,7 +39,7 @@ def page_of(records: Sequence[AnyRecord], agents: Mapping[str, str]) -> str:
         _head(transcript),
         _plan(transcript.plan),
         session_picture(records, transcript, agents),
-        _talk(transcript),
+        '<section class="talk">\n' + "\n".join(map(_turn, transcript.turns)) + "\n</section>",
     )
     script = (Path(__file__).parent / "page.js").read_text(encoding="utf-8")
     return document(transcript.title, "\n".join(part for part in parts if part), script=script)
@@ -77,10 +77,6 @@ def _plan(plan: tuple[PlanItem, ...]) -> str:
     done = sum(item.status == "done" for item in plan)
     head = f"<h2>Plan <small>{done} of {len(plan)} done</small></h2>"
     return f'<section class="plan">\n{head}\n<ol>{items}</ol>\n</section>'
-
-
-def _talk(transcript: Transcript) -> str:
-    return '<section class="talk">\n' + "\n".join(_turn(turn) for turn in transcript.turns) + "\n</section>"
 
 
 def _turn(turn: Turn) -> str:

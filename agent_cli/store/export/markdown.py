@@ -5,7 +5,7 @@ import time
 
 import msgspec
 
-from agent_cli.protocol.sanitize import clean, fence, one_line
+from agent_cli.protocol.sanitize import clean, code_span, fenced, one_line
 
 from .transcript import CallEntry, MessageEntry, Note, Transcript, Turn, arguments, is_diff
 
@@ -97,7 +97,7 @@ def local_time(seconds: float) -> str:
 def code_block(text: str, language: str = "") -> str:
     """Return a code block with a fence that its content cannot close."""
     shown = shorten(text)
-    return f"{fence(shown)}{language}\n{shown}\n{fence(shown)}" if shown else ""
+    return fenced(shown, language) if shown else ""
 
 
 def _line(text: str) -> str:
@@ -107,7 +107,4 @@ def _line(text: str) -> str:
 
 def _code(text: str) -> str:
     """Return a text as inline code."""
-    shown = one_line(text)[:300]
-    ticks = fence(shown, 1)
-    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
-    return f"{ticks}{pad}{shown}{pad}{ticks}"
+    return code_span(one_line(text)[:300])

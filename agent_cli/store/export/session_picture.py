@@ -21,6 +21,7 @@ from agent_cli.session.timing import SHARES, Interval, Share, Timing, by_turn, p
 from .charts import duration, money, timeline, tokens
 from .step_charts import (
     ORIGIN_NAMES,
+    USES,
     cache_chart,
     cache_rows,
     context_chart,
@@ -195,10 +196,7 @@ def _context(steps: Sequence[Step]) -> str:
 def _usage(steps: Sequence[Step]) -> str:
     if not steps:
         return ""
-    named = [
-        ("cache_read", "from the cache"), ("cache_write", "to the cache"), ("input", "sent anew"),
-        ("output", "answered"),
-    ]  # fmt: skip
+    named = list(USES)
     if spent := steps[-1].spent_usd:
         named.append(("spend", f"spent until then, {money(spent)} in all"))
     keys = "".join(f'<li><span class="key k-{field}"></span><span>{name}</span></li>' for field, name in named)
@@ -349,7 +347,10 @@ def _figure(title: str, drawn: str, table: Table | None, note: str = "") -> str:
         return f"<figure><figcaption>{title}</figcaption><p>{note}</p></figure>\n" if note else ""
     behind = ""
     if table is not None and table.rows:
-        cells = f"<table><thead>{_head(table.head, 1)}</thead><tbody>{_rows(table.rows)}</tbody></table>"
+        rows = "".join(
+            f"<tr>{''.join(_cell(text, not at) for at, text in enumerate(row))}</tr>" for row in table.rows
+        )
+        cells = f"<table><thead>{_head(table.head, 1)}</thead><tbody>{rows}</tbody></table>"
         place = f'<div class="wide" tabindex="0" role="region" aria-label="{title}, as a table">'
         summary = f'<summary>As a table<span class="far">: {title}</span></summary>'
         behind = f'<details class="behind">{summary}{place}{cells}</div></details>'
@@ -369,10 +370,6 @@ def _head(names: Sequence[str], left: int) -> str:
 
 
 _RIGHT = ' class="right"'
-
-
-def _rows(rows: Sequence[Sequence[str]]) -> str:
-    return "".join(f"<tr>{''.join(_cell(text, not at) for at, text in enumerate(row))}</tr>" for row in rows)
 
 
 def _cell(text: str, is_left: bool, more: str = "") -> str:

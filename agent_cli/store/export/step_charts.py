@@ -112,7 +112,7 @@ def context_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
-_USES = (
+USES = (
     ("cache_read", "from the cache"),
     ("cache_write", "to the cache"),
     ("input", "sent anew"),
@@ -123,15 +123,15 @@ _USES = (
 def usage_chart(steps: Sequence[Step]) -> str:
     """Draw a bar of tokens per step or group, and a line for the cumulative cost."""
     groups = grouped(steps)
-    heights = [group.total(*(field for field, _ in _USES)) for group in groups]
+    heights = [group.total(*(field for field, _ in USES)) for group in groups]
     top, lines = _grid(heights)
     wide = (WIDTH - _LEFT - _RIGHT) / len(groups)
     bars = []
     for at, group in enumerate(groups):
         floor = float(HEIGHT - _BOTTOM)
-        told = ", ".join(f"{tokens(group.total(field))} {name}" for field, name in _USES)
+        told = ", ".join(f"{tokens(group.total(field))} {name}" for field, name in USES)
         pieces = []
-        for field, _ in _USES:
+        for field, _ in USES:
             high = (HEIGHT - _TOP - _BOTTOM) * group.total(field) / top
             if high:
                 floor -= high
@@ -150,20 +150,20 @@ def usage_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
             group.name,
-            *(tokens(group.total(field)) for field, _ in _USES),
+            *(tokens(group.total(field)) for field, _ in USES),
             tokens(group.total("reasoning")),
             money(group.cost_usd),
             money(group.spent_usd),
         ]
         for group in grouped(steps, _MOST_ROWS)
     ]
-    return ["call", *(name for _, name in _USES), "of it reasoning", "cost", "spent until then"], rows
+    return ["call", *(name for _, name in USES), "of it reasoning", "cost", "spent until then"], rows
 
 
 def cache_chart(steps: Sequence[Step]) -> str:
     """Draw the share of each request read from the cache, with cache losses marked. Empty if no call reported
     it."""
-    told = [step for step in steps if step.usage is not None and step.usage.cached_share is not None]
+    told = [step for step in steps if step.cached_share is not None]
     if not told:
         return ""
     groups = grouped(told, 180)
@@ -174,7 +174,7 @@ def cache_chart(steps: Sequence[Step]) -> str:
     for at, group in enumerate(groups):
         lost = [step for step in group.steps if step.cache_lost]
         if lost:
-            low = min((step.usage.cached_share or 0.0) if step.usage else 0.0 for step in lost)
+            low = min(step.cached_share or 0.0 for step in lost)
             x, y = _x(at, len(groups)), _TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - low)
             why = f"call {lost[0].number}: the cache was lost, {lost[0].cache_lost}"
             dots.append(
@@ -187,13 +187,9 @@ def cache_chart(steps: Sequence[Step]) -> str:
 
 def cache_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
     """Return the table behind `cache_chart`: cache losses, then the share of each step or group."""
-    told = [step for step in steps if step.usage is not None and step.usage.cached_share is not None]
+    told = [step for step in steps if step.cached_share is not None]
     lost = [
-        [
-            str(step.number),
-            f"{(step.usage.cached_share or 0.0) if step.usage else 0.0:.0%}",
-            f"lost: {step.cache_lost}",
-        ]
+        [str(step.number), f"{step.cached_share or 0.0:.0%}", f"lost: {step.cache_lost}"]
         for step in told
         if step.cache_lost
     ]

@@ -109,7 +109,7 @@ def transcript_of(records: Sequence[AnyRecord]) -> Transcript:
     undone = taken_back(records).messages
     turns = [Turn(0, "", header.time)]
     for record in records[1:]:
-        if _begins(record, turns[-1]):
+        if is_prompt(record) and (record.turn_id != turns[-1].turn_id or not turns[-1].number):
             turns.append(Turn(len(turns), record.turn_id, record.time))
         turns[-1].items += _items(record, results)
         _account(turns[-1], record)
@@ -141,12 +141,6 @@ def is_diff(text: str) -> bool:
     """Return True if a text is a line-by-line diff."""
     lines = text.splitlines()
     return any(line.startswith("@@") for line in lines) and any(line.startswith(("+", "-")) for line in lines)
-
-
-def _begins(record: AnyRecord, turn: Turn) -> bool:
-    """Return True if a record is the prompt of a turn other than this one."""
-    human = is_prompt(record)
-    return human and (record.turn_id != turn.turn_id or not turn.number)
 
 
 def _items(record: AnyRecord, results: dict[str, ToolResult]) -> Iterator[Item]:

@@ -101,7 +101,7 @@ class CollectorLink:
         if not 200 <= status < 300:
             raise _not_taken(status, self.settings, location)
         with contextlib.suppress(Exception):  # the spans are accepted, whatever else the response says
-            self.rejected += _rejected(answer) if is_json else _rejected_protobuf(answer)
+            self.rejected += _rejected(answer, is_json=is_json)
 
     async def aclose(self) -> None:
         """Close the connection."""
@@ -339,12 +339,10 @@ def _protobuf(request: bytes) -> bytes:
     return to_protobuf(request)
 
 
-def _rejected(answer: bytes) -> int:
+def _rejected(answer: bytes, *, is_json: bool) -> int:
+    if not is_json:
+        from .otlp_protobuf import rejected_spans
+
+        return rejected_spans(answer)
     value: Any = msgspec.json.decode(answer)
     return max(0, int((value.get("partialSuccess") or {}).get("rejectedSpans") or 0))
-
-
-def _rejected_protobuf(answer: bytes) -> int:
-    from .otlp_protobuf import rejected_spans
-
-    return rejected_spans(answer)

@@ -143,11 +143,7 @@ class _Sending:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Lock the folder against other programs, so that no span is sent twice.
-
-    Raises:
-        BusyError: another program holds the lock.
-    """
+    """Lock the folder against other programs, so that no span is sent twice."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | SAFE_OPEN_FLAGS)
     try:
         is_free = True
@@ -161,11 +157,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _leave_rest(reader: RequestReader, start: int) -> None:
-    """Truncate the beginning of a file of ours up to `start`, or remove the file if no request follows.
-
-    Raises:
-        TraceFileError: it cannot be written or removed.
-    """
+    """Truncate the beginning of a file of ours up to `start`, or remove the file if no request follows."""
     path = reader.path
     try:
         if not lock_in_place(reader.descriptor, path):

@@ -96,7 +96,7 @@ def _span(value: Mapping[str, Any]) -> Span | None:
             span_id=str(value["spanId"]),
             parent_id=str(value.get("parentSpanId", "")),
             kind=kind,
-            name=_own_name(kind, str(value["name"]), attributes),
+            name=str(value["name"]).partition(" ")[2] or str(attributes.get(names.TOOL_NAME, "")) or kind,
             start=start,
             end=end,
             error=str(attributes.pop(names.ERROR, "")),
@@ -104,10 +104,6 @@ def _span(value: Mapping[str, Any]) -> Span | None:
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
-
-
-def _own_name(kind: str, name: str, attributes: Mapping[str, Any]) -> str:
-    return name.partition(" ")[2] or str(attributes.get(names.TOOL_NAME, "")) or kind
 
 
 def _key_values(attributes: Mapping[str, Attribute]) -> list[dict[str, Any]]:

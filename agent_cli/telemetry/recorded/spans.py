@@ -96,7 +96,7 @@ class _Builder:
     def spans(self, session: Recorded) -> list[Span]:
         """Return all spans, unordered."""
         timing = Timing(session.records)
-        ends = _ends(session.records)
+        ends = {record.turn_id: record for record in session.records if isinstance(record, TurnEnded)}
         found: list[Span] = []
         traces: dict[str, tuple[str, str]] = {}
         for turn, intervals in zip(timing.turns, by_turn(timing), strict=True):
@@ -240,10 +240,6 @@ def _of_result(result: ToolResult, name: str) -> dict[str, Attribute]:
         **result_attributes(result),
         **({names.MCP_SERVER: server} if server else {}),
     }
-
-
-def _ends(records: Iterable[AnyRecord]) -> dict[str, TurnEnded]:
-    return {record.turn_id: record for record in records if isinstance(record, TurnEnded)}
 
 
 def _id(length: int, *parts: str) -> str:

@@ -109,7 +109,7 @@ class PlannedChange(msgspec.Struct, frozen=True):
             part, left_out = self.with_hunks(context.hunks)
             if part.after == (self.before.text if self.before else ""):
                 raise ToolError(NO_HUNKS)
-            return part.make(context.with_all_hunks(), f"{note}{hunks_note(left_out)}")
+            return part.make(msgspec.structs.replace(context, hunks=None), f"{note}{hunks_note(left_out)}")
         note = f"{note}{python_note(self.place.real, self.after)}{_links_note(self.place.real)}"
         try:
             write_atomic(self.place.real, self.place.shown, self.data, self.before.stamp if self.before else None)

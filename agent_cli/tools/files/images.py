@@ -49,6 +49,11 @@ class EncodedImage(msgspec.Struct, frozen=True):
     told: str
     """Description such as `png, 4000 x 3000; sent as 1568 x 1176 jpeg, 210 kB`."""
 
+    @property
+    def image(self) -> Image:
+        """The image as part of a message."""
+        return Image(self.media_type, b64encode(self.data).decode("ascii"))
+
 
 def picture_kind(head: bytes) -> str:
     """Return the image format of a file by its first 32 bytes; empty if it is not an image."""
@@ -74,11 +79,10 @@ def read_image(path: Path) -> Image:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise PictureError(f"larger than {MAX_FILE_BYTES:,} bytes")
-        fitted = fit(data)
+        return fit(data).image
     except (OSError, PictureError) as error:
         why = f"{error.strerror}; check the path" if isinstance(error, OSError) else error
         raise PictureError(f"{path}: {why}") from error
-    return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
 
 
 def fit_image(image: Image) -> Image:
@@ -87,8 +91,7 @@ def fit_image(image: Image) -> Image:
     Raises:
         PictureError: it cannot be used.
     """
-    fitted = fit(b64decode(image.data))
-    return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
+    return fit(b64decode(image.data)).image
 
 
 def fit(data: bytes, longest_side: int = LONGEST_SIDE, max_bytes: int = MAX_BYTES) -> EncodedImage:

@@ -16,7 +16,16 @@ from agent_cli.workspace.files.encoding import codec_for_new
 from agent_cli.workspace.files.reader import FileError, Stamp, TextFile, link_target, stamp_of
 from agent_cli.workspace.paths import Resolved
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, check_judged_place, locate, resolve_path
+from ..kit.base import (
+    BasicTool,
+    Preview,
+    ToolContext,
+    ToolError,
+    ToolOutcome,
+    check_judged_place,
+    locate,
+    resolve_path,
+)
 from ..kit.output import counted
 from . import file_change
 
@@ -84,12 +93,11 @@ Step = Create | Change | Remove
 """One change to the disk."""
 
 
-class ApplyPatch:
+class ApplyPatch(BasicTool):
     """Applies a patch."""
 
     name = "apply_patch"
     label = "Patch"
-    counted = ""
     Params = PatchParams
     editable = "patch"
     result_kind: ResultKind = "summary"

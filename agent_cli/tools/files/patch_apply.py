@@ -9,7 +9,7 @@ from agent_cli.workspace.editing.search import Found, Match, Missing, find
 from ..kit.base import ToolError
 from .file_change import Edit
 from .patch_format import Hunk
-from .replace_text import EditMessages, EditResult, Seek, with_edit
+from .replace_text import EditMessages, EditResult, with_edit
 
 _CLEARLY_NEARER = 3
 
@@ -67,12 +67,8 @@ class _HunkTarget:
         self.anchor = self._anchored()
         """Line of the innermost anchor, from 1; None if several lines match."""
 
-    @property
-    def seek(self) -> Seek:
-        """The search function for `with_edit`."""
-        return self._seek
-
-    def _seek(self, text: str, old: str, new: str) -> Found:
+    def seek(self, text: str, old: str, new: str) -> Found:
+        """Locate the passage, as `with_edit` asks for it."""
         found = find(text, old, new, whole_lines=True, choose=self._choose)
         if not isinstance(found, Match):
             return found

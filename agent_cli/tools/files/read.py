@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath
-from agent_cli.protocol.messages import Image, ResultKind
+from agent_cli.protocol.messages import ResultKind
 from agent_cli.workspace.files.paging import PAGE_BYTES, Page, Part, page_of, read_page, read_part
 from agent_cli.workspace.files.read_coverage import Coverage
 from agent_cli.workspace.files.reader import FileError, content_hash, open_regular, read_bytes
@@ -40,8 +40,7 @@ class ReadFile(BasicTool):
     Params = ReadParams
     result_kind: ResultKind = "summary"
 
-    def __init__(self, page_bytes: int = PAGE_BYTES) -> None:
-        self._page_bytes = page_bytes
+    def __init__(self) -> None:
         self._coverage = Coverage()
 
     def title(self, params: ReadParams) -> str:
@@ -82,7 +81,7 @@ class ReadFile(BasicTool):
     def _page(self, context: ToolContext) -> int:
         """Return the bytes of a page: fewer for a small context window, so that the result is not truncated
         afterwards."""
-        return min(self._page_bytes, int(PAGE_BYTES_PER_TOKEN * context.max_tokens()))
+        return min(PAGE_BYTES, int(PAGE_BYTES_PER_TOKEN * context.max_tokens()))
 
     async def _text(
         self, context: ToolContext, place: Resolved, size_bytes: int, first: int, limit: int
@@ -169,7 +168,6 @@ def _looked_at(place: Resolved) -> tuple[str, int]:
 
 
 async def _picture(place: Resolved) -> ToolOutcome:
-    import base64
 
     from .images import MAX_FILE_BYTES, PictureError, fit
 
@@ -181,8 +179,7 @@ async def _picture(place: Resolved) -> ToolOutcome:
         fitted = await asyncio.to_thread(fit, data)
     except PictureError as error:
         raise ToolError(f"The image {place.shown} cannot be shown: {error}") from error
-    image = Image(fitted.media_type, base64.b64encode(fitted.data).decode("ascii"))
-    return ToolOutcome(text=f"[{place.shown}: {fitted.told}; it is attached]", images=(image,))
+    return ToolOutcome(text=f"[{place.shown}: {fitted.told}; it is attached]", images=(fitted.image,))
 
 
 def _numbered(page: Page, place: Resolved) -> str:

@@ -14,7 +14,7 @@ from agent_cli.workspace.files.encoding import codec_for_new
 from agent_cli.workspace.files.reader import TextFile, stamp_of
 from agent_cli.workspace.paths import Resolved
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome, locate
+from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome, locate
 from . import file_change
 
 _MAX_SHOWN_LINES = 120
@@ -28,12 +28,11 @@ class WriteParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     may_shrink: Annotated[bool, msgspec.Meta(description="Most of the old content is removed on purpose")] = False
 
 
-class WriteFile:
+class WriteFile(BasicTool):
     """Creates or replaces a file."""
 
     name = "write_file"
     label = "Write"
-    counted = ""
     Params = WriteParams
     editable = "content"
     result_kind: ResultKind = "summary"

@@ -212,17 +212,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Return a copy for one call; `given` sets fields of the last group."""
         return msgspec.structs.replace(self, call_id=call_id, **given)
 
-    def leaving(self, leaves: bool) -> "ToolContext":
-        """Return a copy for a command that leaves the sandbox, or does not."""
-        return msgspec.structs.replace(self, leaves=leaves)
-
     def within(self, places: frozenset[str]) -> "ToolContext":
         """Return a copy restricted to the real paths for which the call was judged."""
         return msgspec.structs.replace(self, places=places)
-
-    def with_all_hunks(self) -> "ToolContext":
-        """Return a copy for applying a change in full."""
-        return msgspec.structs.replace(self, hunks=None)
 
 
 class Tool(Protocol):

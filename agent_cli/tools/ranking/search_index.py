@@ -38,23 +38,7 @@ _STOP = frozenset(
     " tool that the their then there this to up us used using want was we were what when which will with would you"
     " your".split()
 )
-_SUFFIXES = (
-    "ations",
-    "ation",
-    "ments",
-    "ment",
-    "ings",
-    "ing",
-    "ies",
-    "ied",
-    "ers",
-    "ed",
-    "es",
-    "er",
-    "s",
-    "e",
-    "y",
-)
+_SUFFIXES = "ations ation ments ment ings ing ies ied ers ed es er s e y".split()
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -94,7 +78,7 @@ class SearchIndex:
         exact = [document.key for document in self._documents if sought in (document.key, document.name)]
         meanings = [
             self._meanings(term) or self._spelled_alike(term)
-            for term in dict.fromkeys(_terms(_spelled_out(query)))
+            for term in dict.fromkeys(_terms(re.sub(r"[A-Za-z0-9]+", _in_full, query)))
         ]
         scores = self._scores(meanings)
         ranked = sorted(scores, key=lambda at: (-scores[at], at))
@@ -163,12 +147,9 @@ def _count(words: dict[str, float], terms: Iterable[str], weight: float) -> None
         words[term] += weight
 
 
-def _spelled_out(query: str) -> str:
-    """Return a query with expansions after its abbreviations."""
-    return re.sub(r"[A-Za-z0-9]+", lambda found: _in_full(found.group()), query)
-
-
-def _in_full(word: str) -> str:
+def _in_full(found: re.Match[str]) -> str:
+    """Return a word of a query, and what it abbreviates."""
+    word = found.group()
     full = ABBREVIATIONS.get(word.lower())
     return f"{word} {full}" if full else word
 

@@ -205,7 +205,8 @@ def _outline(
         if number in kept_back:
             continue
         path = ranked[number].path
-        if number not in chosen and not _may_show(os.path.join(place.folder, path), context):
+        real = os.path.join(place.folder, path)
+        if number not in chosen and not (is_there(real) and context.may_show(real)):
             kept_back.add(number)
             continue
         room -= _bytes(printable(place.prefix + path)) if number not in chosen else 0
@@ -218,10 +219,6 @@ def _outline(
         lines.append(printable(place.prefix + ranked[number].path))
         lines += [_entry(each) for each in sorted(chosen[number], key=lambda each: each.line)]
     return lines, len(chosen)
-
-
-def _may_show(real: str, context: ToolContext) -> bool:
-    return is_there(real) and context.may_show(real)
 
 
 def _entry(definition: "Definition") -> str:

@@ -131,12 +131,14 @@ async def ripgrep(context: ToolContext, place: SearchPath, *arguments: str, only
 async def _search(context: ToolContext, place: SearchPath, arguments: tuple[str, ...], only: str) -> Completed:
     from agent_cli.workspace.git.ignore_guard import BadIgnoreFile, unless_held_up
 
-    closed = context.workspace.access_lists.list_of(str(place.folder)) if place.argument == "." else None
+    # ripgrep interprets a list correctly only if no list above it applies to the same files.
+    is_root = place.argument == "." and place.folder in context.workspace.roots
+    closed = context.workspace.access_lists.list_of(str(place.folder)) if is_root else None
     argv = [
         *_LOUDLY,
         _program(context.workspace.roots),
         *_shared(place),
-        *([f"--ignore-file={closed}"] if closed and _is_root(place, context) else []),
+        *([f"--ignore-file={closed}"] if closed else []),
         *(["--ignore-file=/dev/stdin"] if only else []),
         *arguments,
         place.argument,
@@ -168,12 +170,6 @@ def _shared(place: SearchPath) -> tuple[str, ...]:
     upwards = (place.folder, *place.folder.parents)
     inside = any(os.path.lexists(folder / ".git") for folder in upwards)
     return _SHARED if inside else (*_SHARED, "--no-require-git")
-
-
-def _is_root(place: SearchPath, context: ToolContext) -> bool:
-    """Return True if ripgrep would interpret the folder's access list correctly: relative to this folder, and with
-    no list above it that applies to the same files."""
-    return place.folder in context.workspace.roots
 
 
 async def ignored_paths(context: ToolContext, place: SearchPath, *arguments: str) -> tuple[str, ...] | None:

@@ -7,10 +7,10 @@ from typing import Literal
 import msgspec
 
 from agent_cli.protocol.actions import Action, WriteMemory
-from agent_cli.protocol.messages import MemoryChange, ResultKind
+from agent_cli.protocol.messages import MemoryChange
 from agent_cli.workspace.memory import Block, BlockError, Memory, file_text
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 
 
 class MemoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,15 +43,13 @@ class _Change(msgspec.Struct, frozen=True):
         return unified_diff(old, new, f"memory/{self.block.label}", created=not self.block.text).text
 
 
-class MemoryTool:
+class MemoryTool(BasicTool):
     """Changes one block. Whether the user is asked is decided by its actions."""
 
     name = "memory"
     label = "Memory"
-    counted = ""
     Params = MemoryParams
     editable = "text"
-    result_kind: ResultKind = "text"
 
     def title(self, params: MemoryParams) -> str:
         return f"{params.action} {params.block}"

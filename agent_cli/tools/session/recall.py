@@ -1,4 +1,5 @@
-"""`recall`: the full text of an earlier result or message, page by page, after it was shortened or compacted."""
+"""`recall`: the full text of an earlier result or message, page by page, after it was shortened or compacted; and
+`search_history`: search what was compacted, spilled to a file, or said in earlier sessions."""
 
 from typing import Annotated
 
@@ -46,7 +47,7 @@ class Recall(BasicTool):
 def _page(lines: list[str], room: int) -> list[str]:
     """Return as many lines as fit `room` bytes; none if the first is too long."""
     for at, line in enumerate(lines):
-        room -= _size(line) + 1
+        room -= len(line.encode("utf-8", "replace")) + 1
         if room < 0:
             return lines[:at]
     return lines
@@ -81,5 +82,24 @@ def _to_go_on(call_id: str, **place: int) -> str:
     return f". To continue: recall {msgspec.json.encode({'id': call_id, **place}).decode()}"
 
 
-def _size(line: str) -> int:
-    return len(line) if line.isascii() else len(line.encode("utf-8", "replace"))
+class SearchHistoryParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of `search_history`."""
+
+    query: Annotated[str, msgspec.Meta(description="Words, names, numbers")]
+
+
+class SearchHistory(BasicTool):
+    """Delegates the search to the session, which has its own records and access to earlier sessions."""
+
+    name = "search_history"
+    label = "Search the history for"
+    Params = SearchHistoryParams
+
+    def title(self, params: SearchHistoryParams) -> str:
+        return params.query
+
+    async def run(self, params: SearchHistoryParams, context: ToolContext) -> ToolOutcome:
+        if not params.query.strip():
+            raise ToolError("The query is empty; give some words to look for.")
+        text, untrusted = await context.search_history(params.query)
+        return ToolOutcome(text=text, untrusted=untrusted)

@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from agent_cli.protocol.actions import Action, SendInput, StopCommand
-from agent_cli.protocol.messages import ResultKind
 from agent_cli.sandbox.process.runner import ProcessError
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 from .background_jobs import Job
 
 _MAX_WAIT_S = 300.0
@@ -25,15 +24,13 @@ class JobsParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wait_s: Annotated[float, msgspec.Meta(description="For read: seconds to wait for new output or the end")] = 0.0
 
 
-class JobsTool:
+class JobsTool(BasicTool):
     """Lists, reads, sends input to and stops background commands."""
 
     name = "jobs"
     label = "Job"
-    counted = ""
     Params = JobsParams
     editable = "text"
-    result_kind: ResultKind = "text"
 
     def title(self, params: JobsParams) -> str:
         return f"{params.action} {params.job}".strip()

@@ -14,7 +14,7 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.sandbox.process.runner import ProcessError, Running
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import OutputLog
 from .background_jobs import MAX_RUNNING, Job
 from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command
@@ -33,12 +33,11 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     description: Annotated[str, msgspec.Meta(description="What it does, in 5 words, for the user")] = ""
 
 
-class Shell:
+class Shell(BasicTool):
     """Runs a command line with bash, in the shell state of the last one."""
 
     name = "shell"
     label = "$"
-    counted = ""
     Params = ShellParams
     editable = "command"
     result_kind: ResultKind = "output"

@@ -9,12 +9,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.protocol.paths import AUTORUN_NAMES
-from agent_cli.sandbox.git_tamper_guard import (
-    GitStateSnapshot,
-    accept_changes,
-    make_git_folders,
-    take_git_state,
-)
+from agent_cli.sandbox.git_tamper_guard import GitStateSnapshot, accept_changes, make_git_folders, take_git_state
 from agent_cli.sandbox.process.running import ProcessError, Running
 from agent_cli.workspace.git.programs import run_by_git
 from agent_cli.workspace.git.repository import git_places
@@ -62,7 +57,7 @@ class TamperWatch:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._before: dict[tuple[str, str], GitStateSnapshot] = {}
-        self._places: dict[str, _Places] = {}
+        self._places: dict[str, Places] = {}
         self._unchecked: set[str] = set()
         """Roots known to have more folders than are searched."""
         self._alive: list[Running] = []
@@ -179,7 +174,7 @@ class TamperWatch:
         for root in roots:
             if may_write:
                 make_git_folders(root)
-            places = self._places.setdefault(root, _Places(root))
+            places = self._places.setdefault(root, Places(root))
             own = _below(root, run_by_git(root))
             found[root, ".git"] = take_git_state(root, known.get((root, ".git")), places=places, own=own)
         self._unchecked = self._too_large()
@@ -200,7 +195,7 @@ class TamperWatch:
         return [self._workspace.relative(str(Path(key[0], path))) for path in paths]
 
 
-class _Places:
+class Places:
     """Finds the places in a root where files that run later are or could be. The root is walked once, and again
     where a folder has changed since. A folder that is closed to us counts: a command may have put anything into
     it."""
@@ -216,11 +211,6 @@ class _Places:
     @property
     def is_complete(self) -> bool:
         return self._walked.is_complete
-
-
-def places_of(root: str) -> _Places:
-    """Return the places to watch in a root."""
-    return _Places(root)
 
 
 def _runs_later(path: str) -> bool:

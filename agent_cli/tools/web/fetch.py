@@ -8,11 +8,10 @@ import msgspec
 
 from agent_cli.protocol.actions import Action, Fetch
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import clean
 from agent_cli.workspace.files.encoding import decode
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 
 if TYPE_CHECKING:
     from agent_cli.net.fetch import Document
@@ -35,7 +34,7 @@ class WebFetchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: Annotated[str, msgspec.Meta(description="http:// or https://")]
 
 
-class WebFetch:
+class WebFetch(BasicTool):
     """Fetches a page. `private_hosts` may be on this machine or in a private network."""
 
     name = "web_fetch"
@@ -43,7 +42,6 @@ class WebFetch:
     counted = "page"
     Params = WebFetchParams
     editable = "url"
-    result_kind: ResultKind = "text"
 
     def __init__(self, private_hosts: tuple[str, ...] = ()) -> None:
         self._private_hosts = private_hosts

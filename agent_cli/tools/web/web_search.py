@@ -12,10 +12,9 @@ from urllib.parse import quote_plus, urlsplit
 import msgspec
 
 from agent_cli.protocol.actions import Action, Fetch
-from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import clean
 
-from ..kit.base import Preview, ToolContext, ToolError, ToolOutcome
+from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import counted
 
 _MAX_RESULTS = 10
@@ -51,7 +50,8 @@ def _brave(base: str, key: str, words: str, count: int) -> SearchRequest:
 
 
 def _tavily(base: str, key: str, words: str, count: int) -> SearchRequest:
-    return SearchRequest(f"{base}/search", _bearer(key), {"query": words, "max_results": count})
+    headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+    return SearchRequest(f"{base}/search", headers, {"query": words, "max_results": count})
 
 
 def _exa(base: str, key: str, words: str, count: int) -> SearchRequest:
@@ -61,10 +61,6 @@ def _exa(base: str, key: str, words: str, count: int) -> SearchRequest:
 
 def _searxng(base: str, key: str, words: str, count: int) -> SearchRequest:
     return SearchRequest(f"{base}/search?q={quote_plus(words)}&format=json", {"accept": "application/json"})
-
-
-def _bearer(key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}", "content-type": "application/json"}
 
 
 ENGINES: dict[str, Engine] = {
@@ -82,15 +78,13 @@ class WebSearchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: Annotated[int, msgspec.Meta(ge=1, le=_MAX_RESULTS)] = 5
 
 
-class WebSearch:
+class WebSearch(BasicTool):
     """Queries one engine. `private_hosts` may be on this machine or in a private network."""
 
     name = "web_search"
     label = "Search the web for"
-    counted = ""
     Params = WebSearchParams
     editable = "query"
-    result_kind: ResultKind = "text"
 
     def __init__(self, engine: Engine, base_url: str, key: str, private_hosts: tuple[str, ...] = ()) -> None:
         self._engine = engine

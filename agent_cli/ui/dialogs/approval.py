@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested
-from agent_cli.protocol.operations import GrantScope, Operation
+from agent_cli.protocol.operations import GrantScope
 from agent_cli.protocol.sanitize import visible
 
 from ..commands import registry
@@ -27,7 +27,7 @@ from ..text.theme import Role, Theme
 from . import answers
 from .answers import Choice, Name
 from .approval_decisions import JUDGED_ANEW, REACH, SCOPES, ApprovalDecisions, not_offered
-from .base import ANSWER_LABEL, Entry, Guard, answer_first, move_selection
+from .base import ANSWER_LABEL, Dialog, Entry, Guard, answer_first, move_selection
 from .choice_list import Row, draw_choices
 
 if TYPE_CHECKING:
@@ -56,15 +56,13 @@ def _warning(text: str, theme: Theme, width: int) -> list[str]:
     return [f"  {theme.paint('warning', '!')} {first}", *(f"    {row}" for row in rest)]
 
 
-class ApprovalDialog:
+class ApprovalDialog(Dialog):
     """Collects decisions on the calls of a request, one after another."""
 
     def __init__(self, request: ApprovalRequested, now: float) -> None:
-        self.request_id, self.agent_name = request.request_id, request.agent_name
-        self.entry: Entry | None = Entry("answer", ANSWER_LABEL)
+        super().__init__(request.request_id, request.agent_name, now)
         self._calls = ApprovalDecisions(request)
-        self.answer: Operation | None = self._calls.answer
-        self.before_answer: tuple[Operation, ...] = ()
+        self.answer = self._calls.answer
         self._stage: Stage = "call"
         self._chosen = -1
         """Index of the choice selected with the arrows; -1 for none."""
@@ -76,20 +74,12 @@ class ApprovalDialog:
         self._shows_risk = False
         self._is_above = False
         """True if the commands are printed above the question."""
-        self._guard = self._chords = Guard(now)
-
-    @property
-    def is_over(self) -> bool:
-        """True if all calls are decided."""
-        return self.answer is not None
+        self._chords = self._guard
 
     def appear(self, now: float) -> None:
-        """Start the guard: the dialog is visible from now on."""
-        self._guard = self._chords = Guard(now)
-
-    def is_new(self, now: float) -> bool:
-        """Return True if the dialog is too new for keys to be meant for it."""
-        return self._guard.is_armed(now)
+        """Start the guard for keys and chords: the dialog is visible from now on."""
+        super().appear(now)
+        self._chords = self._guard
 
     @property
     def may_accept_edits(self) -> bool:

@@ -1,6 +1,6 @@
 """Common parts of dialogs: the screen's interface to them, and the guard against keys meant for something else."""
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import msgspec
 
@@ -31,32 +31,6 @@ class Entry(msgspec.Struct, frozen=True):
     """True to prefer $EDITOR, if it is set."""
 
 
-class Dialog(Protocol):
-    """The screen's interface to a dialog."""
-
-    request_id: str
-    agent_name: str
-    """The sub-agent that asks; empty for the main agent."""
-    entry: Entry | None
-    """The text field; a new `Entry` starts a new line. Without one, the dialog gets single keys."""
-    answer: Operation | None
-    """The answer for the engine."""
-    before_answer: tuple[Operation, ...]
-    """Operations to submit before the answer."""
-
-    @property
-    def is_over(self) -> bool:
-        """True if everything is decided."""
-
-    def appear(self, now: float) -> None: ...
-    def is_new(self, now: float) -> bool: ...
-    def draw(self, theme: Theme, width: int, rows: int) -> list[str]: ...
-    def hint(self, text: str) -> str: ...
-    def press(self, key: str, now: float) -> str: ...
-    def entered(self, text: str) -> str: ...
-    def back(self) -> bool: ...
-
-
 class Guard:
     """Ignores keys while a dialog is new."""
 
@@ -73,6 +47,55 @@ class Guard:
             return False
         self._armed_at = max(self._armed_at, now + _QUIET_S)
         return True
+
+
+class Dialog(ABC):
+    """The screen's interface to a dialog."""
+
+    def __init__(self, request_id: str, agent_name: str, now: float) -> None:
+        self.request_id = request_id
+        self.agent_name = agent_name
+        """The sub-agent that asks; empty for the main agent."""
+        self.entry: Entry | None = Entry("answer", ANSWER_LABEL)
+        """The text field; a new `Entry` starts a new line. Without one, the dialog gets single keys."""
+        self.answer: Operation | None = None
+        """The answer for the engine."""
+        self.before_answer: tuple[Operation, ...] = ()
+        """Operations to submit before the answer."""
+        self._guard = Guard(now)
+
+    @property
+    def is_over(self) -> bool:
+        """True if everything is decided."""
+        return self.answer is not None
+
+    def appear(self, now: float) -> None:
+        """Start the guard: the dialog is visible from now on."""
+        self._guard = Guard(now)
+
+    def is_new(self, now: float) -> bool:
+        """Return True if the dialog is too new for keys to be meant for it."""
+        return self._guard.is_armed(now)
+
+    @abstractmethod
+    def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
+        """Return the rows to show."""
+
+    def hint(self, text: str) -> str:
+        """Return the effect of Enter with this text in the line."""
+        return ""
+
+    @abstractmethod
+    def press(self, key: str, now: float) -> str:
+        """Handle a key; return text to print permanently, if any."""
+
+    @abstractmethod
+    def entered(self, text: str) -> str:
+        """Handle the line on Enter; return text to print permanently, if any."""
+
+    def back(self) -> bool:
+        """Handle Esc: leave the inner question; return False if there is none."""
+        return False
 
 
 def move_selection(at: int, key: str, count: int) -> int:

@@ -9,12 +9,10 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 
-from agent_cli.protocol.operations import Operation
-
 from ..commands.api import Choice
 from ..text import lines
 from ..text.theme import Theme
-from .base import Entry, Guard, move_selection
+from .base import Dialog, move_selection
 
 _ids = itertools.count(1)
 _MOST_ROWS = 10
@@ -23,18 +21,15 @@ _KEYS = "↑↓ or type to search · ⏎ select · Esc cancel"
 _LETTER_KEYS = "a letter, or ↑↓ and Enter · Esc cancel"
 
 
-class Picker:
-    """A `Dialog` whose answer goes to its caller: the picked value, empty for none."""
+class Picker(Dialog):
+    """A dialog whose answer goes to its caller: the picked value, empty for none."""
 
     def __init__(self, title: str, choices: Sequence[Choice], now: float = 0.0) -> None:
-        self.request_id, self.agent_name = f"pick-{next(_ids)}", ""
-        self.entry: Entry | None = None
-        self.answer: Operation | None = None
-        self.before_answer: tuple[Operation, ...] = ()
+        super().__init__(f"pick-{next(_ids)}", "", now)
+        self.entry = None
         self.picked: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._title, self._choices = title, tuple(choices)
         self._has_letters = any(choice.key for choice in choices)
-        self._guard = Guard(now)
         self._query = ""
         self._at = -1 if self._has_letters else 0
 
@@ -49,10 +44,6 @@ class Picker:
     def is_new(self, now: float) -> bool:
         """Return True if letters that decide cannot be meant for this dialog yet."""
         return self._has_letters and self._guard.is_armed(now)
-
-    def hint(self, text: str) -> str:
-        """Return nothing: the keys are shown below the rows."""
-        return ""
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
         """Return the title with the search text, the rows around the selected one, and the keys."""

@@ -1,42 +1,25 @@
 """A question of the model, as a dialog."""
 
 from agent_cli.protocol.events import QuestionAsked
-from agent_cli.protocol.operations import Operation, QuestionAnswer
+from agent_cli.protocol.operations import QuestionAnswer
 
 from ..text import lines
 from ..text.theme import Theme
 from .answers import OwnNames, is_command_line, runs_now
-from .base import ANSWER_LABEL, Entry, Guard, answer_first, move_selection
+from .base import Dialog, answer_first, move_selection
 from .choice_list import SELECTED
 
 
-class QuestionDialog:
+class QuestionDialog(Dialog):
     """A question of the model, answered by one of its options or by any text. Nothing is sent before Enter."""
 
     def __init__(self, request: QuestionAsked, now: float, own: OwnNames = tuple) -> None:
-        self.request_id, self.agent_name = request.request_id, request.agent_name
-        self.answer: Operation | None = None
-        self.before_answer: tuple[Operation, ...] = ()
-        self.entry: Entry | None = Entry("answer", ANSWER_LABEL)
+        super().__init__(request.request_id, request.agent_name, now)
         self._request = request
         self._own = own
         """Names of the user's own slash commands."""
         self._chosen = -1
         """Index of the option selected with the arrows; -1 for none."""
-        self._guard = Guard(now)
-
-    @property
-    def is_over(self) -> bool:
-        """True if there is an answer."""
-        return self.answer is not None
-
-    def appear(self, now: float) -> None:
-        """Start the guard: the dialog is visible from now on."""
-        self._guard = Guard(now)
-
-    def is_new(self, now: float) -> bool:
-        """Return True if the dialog is too new for keys to be meant for it."""
-        return self._guard.is_armed(now)
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
         """Return the options, each in a few rows of `width` columns; the question itself is printed in full above.
@@ -87,7 +70,3 @@ class QuestionDialog:
         if text.strip().isdecimal() and 1 <= int(text) <= len(options):
             return options[int(text) - 1]
         return text
-
-    def back(self) -> bool:
-        """Handle Esc: return False, because there is no inner question to leave."""
-        return False

@@ -75,7 +75,8 @@ class WatchedAgent:
         """Return at most four lines: name, type and usage; the task; the current call; and the latest text."""
         now = self.now
         facts = (lines.one_line(now.agent_type, 40), state_words(now.state), *agent_usage(now))
-        below = (now.task, self._call or now.line, self._words())
+        latest = next((line for line in reversed(self._text.split("\n")) if line.strip()), "")
+        below = (now.task, self._call or now.line, latest)
         rows = [lines.one_line(text, width - 2) for text in below if text.strip()]
         return [self._head(theme, width, facts), *(f"  {theme.paint('muted', row)}" for row in rows)]
 
@@ -90,9 +91,6 @@ class WatchedAgent:
         room = width - lines.cells(name) - 4
         shown = f"  {theme.paint('muted', lines.truncate('  '.join(facts), room))}" if room > 0 else ""
         return f"{agent_mark(self.now.state, theme)} {theme.paint('strong', name)}{shown}"
-
-    def _words(self) -> str:
-        return next((line for line in reversed(self._text.split("\n")) if line.strip()), "")
 
 
 class AgentsView:

@@ -150,7 +150,8 @@ def _marked(rows: Iterable[Row]) -> Iterator[Row]:
     budget = word_diff.WorkLimit()
     block: list[Row] = []
     for row in rows:
-        if row.kind not in ("removed", "added", "note") or (row.kind == "removed" and _has_added(block)):
+        begins_block = row.kind == "removed" and any(each.kind == "added" for each in block[-2:])
+        if begins_block or row.kind not in ("removed", "added", "note"):
             yield from _compared(block, budget)
             block = []
         if row.kind in ("removed", "added", "note"):
@@ -158,10 +159,6 @@ def _marked(rows: Iterable[Row]) -> Iterator[Row]:
         else:
             yield row
     yield from _compared(block, budget)
-
-
-def _has_added(block: list[Row]) -> bool:
-    return bool(block) and any(row.kind == "added" for row in block[-2:])
 
 
 def _compared(block: list[Row], budget: word_diff.WorkLimit) -> list[Row]:

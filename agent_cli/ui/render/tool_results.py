@@ -15,7 +15,6 @@ from agent_cli.protocol.sanitize import clean, visible
 
 from ..text import lines
 from ..text.theme import NONE, Theme
-from ..text.truncate import fold
 from . import diff_view
 from .marks import note, warning
 
@@ -178,6 +177,48 @@ class _Page(msgspec.Struct, frozen=True):
 
     def _more(self, count: int, hint: str) -> str:
         return "  " + self.theme.paint("muted", f"… {lines.number(count, 'more line')}{hint}")
+
+
+class TruncatedText(msgspec.Struct, frozen=True):
+    """The remaining part of a text."""
+
+    kept: tuple[str, ...]
+    """Lines in order; a line that is too long by itself is cut in the middle."""
+    hidden: int
+    """Number of omitted lines, all at one end."""
+    whole: bool
+    """True if nothing was omitted."""
+
+
+def fold(text: list[str], limit: int, width: int, *, last: bool = False, hint: str = "") -> TruncatedText:
+    """Return at most `limit` rows of `text` (one more if that shows all of it), from its beginning or its `last`
+    part.
+
+    `hint` tells how to see the rest, where a line is cut.
+    """
+    if sum(_rows_of(line, width) for line in text) <= limit + 1:
+        return TruncatedText(tuple(text), 0, True)
+    kept: list[str] = []
+    room = limit
+    for line in reversed(text) if last else text:
+        if _rows_of(line, width) > limit and room > 1:
+            line = _cut_middle(line.expandtabs(8), room * width, hint)
+        if _rows_of(line, width) > room:
+            break
+        kept.append(line)
+        room -= _rows_of(line, width)
+    return TruncatedText(tuple(reversed(kept) if last else kept), len(text) - len(kept), False)
+
+
+def _rows_of(line: str, width: int) -> int:
+    return max(1, -(-lines.cells(line) // max(1, width)))
+
+
+def _cut_middle(line: str, room: int, hint: str) -> str:
+    """Return `line` in `room` columns: its beginning, the number of omitted characters, its end."""
+    side = max(1, (room - len(f"… {len(line)} characters{hint} …")) // 2)
+    head, tail = line[: lines.fit(line, side)], line[::-1][: lines.fit(line[::-1], side)][::-1]
+    return f"{head}… {len(line) - len(head) - len(tail)} characters{hint} …{tail}"
 
 
 def _lines(text: str) -> list[str]:

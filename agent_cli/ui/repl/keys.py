@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition, has_selection, is_searching, vi_insert_mode, vi_mode
+from prompt_toolkit.filters import Condition, FilterOrBool, has_selection, is_searching, vi_insert_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
@@ -32,6 +34,18 @@ def bindings(screen: "Screen") -> KeyBindings:
     _bind_dialog(keys, screen)
     _bind_picker(keys, screen)
     return keys
+
+
+def _bind(keys: KeyBindings, pressed: str, when: FilterOrBool, act: Callable[[], object]) -> None:
+    """Bind an action to a key, or to several keys after one another."""
+
+    @keys.add(*pressed.split(), filter=when)
+    def _(event: KeyPressEvent) -> None:
+        act()
+
+
+def _ignore() -> None:
+    """Do nothing, in place of prompt_toolkit's default."""
 
 
 def _bind_graphemes(keys: KeyBindings) -> None:
@@ -89,10 +103,8 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
         elif buffer.text.strip() and complete_name(buffer):
             screen.controller.send(screen.take_draft())
 
-    @keys.add("c-j", filter=free)
-    @keys.add("escape", "enter", filter=free)
-    def _(event: KeyPressEvent) -> None:
-        screen.draft.insert_text("\n")
+    for pressed in ("c-j", "escape enter"):
+        _bind(keys, pressed, free, lambda: screen.draft.insert_text("\n"))
 
     @keys.add("tab", filter=free & ~(working & drafted))
     def _(event: KeyPressEvent) -> None:
@@ -114,13 +126,8 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
         if not screen.controller.take_back():
             screen.draft.auto_up()
 
-    @keys.add("s-tab", filter=free)
-    def _(event: KeyPressEvent) -> None:
-        screen.controller.cycle_mode()
-
-    @keys.add("c-d", filter=free & empty)
-    def _(event: KeyPressEvent) -> None:
-        screen.controller.exit_repl()
+    _bind(keys, "s-tab", free, lambda: screen.controller.cycle_mode())
+    _bind(keys, "c-d", free & empty, lambda: screen.controller.exit_repl())
 
 
 def _has_completions(screen: "Screen") -> bool:
@@ -161,22 +168,11 @@ def _bind_always(keys: KeyBindings, screen: "Screen") -> None:
             last[0] = time.monotonic()
             _hint(screen, AGAIN_QUITS)
 
-    @keys.add("c-g", filter=~choosing & ~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        screen.edit()
-
-    @keys.add("c-v", filter=free)
-    @keys.add("escape", "v", filter=free)
-    def _(event: KeyPressEvent) -> None:
-        screen.controller.paste_picture()
-
-    @keys.add("escape", "a", filter=free)
-    def _(event: KeyPressEvent) -> None:
-        screen.dialogs.answer_now()
-
-    @keys.add("c-o")
-    def _(event: KeyPressEvent) -> None:
-        screen.controller.expand()
+    _bind(keys, "c-g", ~choosing & ~is_searching, lambda: screen.edit())
+    for pressed in ("c-v", "escape v"):
+        _bind(keys, pressed, free, lambda: screen.controller.paste_picture())
+    _bind(keys, "escape a", free, lambda: screen.dialogs.answer_now())
+    _bind(keys, "c-o", True, lambda: screen.controller.expand())
 
     @keys.add("c-l", filter=free)
     def _(event: KeyPressEvent) -> None:
@@ -194,21 +190,10 @@ def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
     """Bind job control, focus reports and mouse events, which are not keys of the line."""
     running = Condition(lambda: screen.dialogs.dialog is None and screen.controller.runs_own_command())
 
-    @keys.add(Keys.Vt100MouseEvent)
-    def _(event: KeyPressEvent) -> None:
-        """Ignore mouse events: none are enabled, but some pastes look like one."""
-
-    @keys.add("c-@")
-    def _(event: KeyPressEvent) -> None:
-        """Ignore Ctrl-Space, which would set the editor's mark and lose characters typed after it."""
-
-    @keys.add("c-b", filter=running & ~is_searching)
-    def _(event: KeyPressEvent) -> None:
-        screen.controller.move_to_background()
-
-    @keys.add("c-z")
-    def _(event: KeyPressEvent) -> None:
-        screen.jobs.stop()
+    _bind(keys, Keys.Vt100MouseEvent.value, True, _ignore)  # none are enabled, but some pastes look like one
+    _bind(keys, "c-@", True, _ignore)  # would set the editor's mark and lose characters typed after it
+    _bind(keys, "c-b", running & ~is_searching, lambda: screen.controller.move_to_background())
+    _bind(keys, "c-z", True, lambda: screen.jobs.stop())
 
     @keys.add(FOCUS_IN)
     @keys.add(FOCUS_OUT)
@@ -226,15 +211,8 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
     answering = Condition(
         lambda: bool((dialog := screen.dialogs.dialog) and (entry := dialog.entry) and entry.purpose == "answer")
     )
-    arrows = {Keys.Up: "up", Keys.Down: "down", Keys.Left: "left", Keys.Right: "right"}
-
-    @keys.add("up", filter=entering & blank)
-    @keys.add("down", filter=entering & blank)
-    @keys.add("left", filter=entering & blank)
-    @keys.add("right", filter=entering & blank)
-    def _(event: KeyPressEvent) -> None:
-        key = event.key_sequence[0].key
-        screen.dialogs.press(arrows.get(key, "") if isinstance(key, Keys) else "")
+    for name in ("up", "down", "left", "right"):
+        _bind(keys, name, entering & blank, partial(_press, screen, name))
 
     @keys.add("enter", filter=entering)
     def _(event: KeyPressEvent) -> None:
@@ -244,9 +222,7 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
         else:
             screen.dialogs.entered(screen.line.text)
 
-    @keys.add("tab", filter=entering & answering & ~blank)
-    def _(event: KeyPressEvent) -> None:
-        _queue(screen, screen.line.text)
+    _bind(keys, "tab", entering & answering & ~blank, lambda: _queue(screen, screen.line.text))
 
     @keys.add("escape", "y", filter=entering)
     @keys.add("escape", "n", filter=entering)
@@ -266,14 +242,9 @@ def _bind_dialog(keys: KeyBindings, screen: "Screen") -> None:
         else:
             screen.controller.cycle_mode()
 
-    @keys.add("backspace", filter=entering & blank)
-    def _(event: KeyPressEvent) -> None:
-        screen.dialogs.back()
-
-    @keys.add("c-j", filter=entering)
-    @keys.add("escape", "enter", filter=entering)
-    def _(event: KeyPressEvent) -> None:
-        screen.line.insert_text("\n")
+    _bind(keys, "backspace", entering & blank, lambda: screen.dialogs.back())
+    for pressed in ("c-j", "escape enter"):
+        _bind(keys, pressed, entering, lambda: screen.line.insert_text("\n"))
 
 
 def _enter_answer(screen: "Screen", text: str) -> None:
@@ -289,6 +260,10 @@ def _enter_answer(screen: "Screen", text: str) -> None:
         screen.controller.send(text)
     else:
         screen.dialogs.entered(text)
+
+
+def _press(screen: "Screen", key: str) -> None:
+    screen.dialogs.press(key)
 
 
 def _queue(screen: "Screen", text: str) -> None:
@@ -313,19 +288,13 @@ def _bind_early(keys: KeyBindings, screen: "Screen") -> None:
     def _(event: KeyPressEvent) -> None:
         screen.dialogs.type_early(_pasted(event) or "\n")
 
-    @keys.add("escape", "y", filter=early)
-    @keys.add("escape", "n", filter=early)
-    def _(event: KeyPressEvent) -> None:
-        """Ignore the key, so that nothing is decided by reflex."""
+    for pressed in ("escape y", "escape n"):
+        _bind(keys, pressed, early, _ignore)  # nothing is decided by reflex
 
 
 def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
     """Bind the keys of a list to pick from, which has no input line."""
     picking = Condition(lambda: isinstance(screen.dialogs.dialog, Picker))
-    names = {
-        Keys.Up: "up", Keys.Down: "down", Keys.Enter: "enter", Keys.ControlM: "enter",
-        Keys.Backspace: "backspace", Keys.PageUp: "pageup", Keys.PageDown: "pagedown",
-    }  # fmt: skip
 
     @keys.add(Keys.Any, filter=picking)
     def _(event: KeyPressEvent) -> None:
@@ -341,15 +310,8 @@ def _bind_picker(keys: KeyBindings, screen: "Screen") -> None:
     def _(event: KeyPressEvent) -> None:
         screen.dialogs.entered(_pasted(event))
 
-    @keys.add("up", filter=picking)
-    @keys.add("down", filter=picking)
-    @keys.add("enter", filter=picking)
-    @keys.add("backspace", filter=picking)
-    @keys.add("pageup", filter=picking)
-    @keys.add("pagedown", filter=picking)
-    def _(event: KeyPressEvent) -> None:
-        key = event.key_sequence[0].key
-        screen.dialogs.press(names.get(key, "") if isinstance(key, Keys) else "")
+    for name in ("up", "down", "enter", "backspace", "pageup", "pagedown"):
+        _bind(keys, name, picking, partial(_press, screen, name))
 
 
 def _pasted(event: KeyPressEvent) -> str:

@@ -94,11 +94,7 @@ def _application(
 
 
 async def _ended_well(app: Application[None], cancel: Callable[[], object]) -> bool:
-    """Run an application; return False if its input has ended.
-
-    Raises:
-        SystemExit: a signal has ended the program.
-    """
+    """Run an application; return False if its input has ended."""
     ended: list[signal.Signals] = []
 
     def end(number: signal.Signals) -> None:

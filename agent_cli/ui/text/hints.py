@@ -36,6 +36,11 @@ class _Words(msgspec.Struct, frozen=True):
     shell_unsaved: str = ""
 
 
+def _or_another_model(first: str) -> _Words:
+    both = f"{first}, or choose another model with"
+    return _Words(f"{both} /model.", f"{both} --model.")
+
+
 _CONTINUE = '`agent run -c "continue"`'
 
 _WORDS: dict[HintKind, _Words] = {
@@ -44,10 +49,7 @@ _WORDS: dict[HintKind, _Words] = {
         "The key may lack access to this model; choose another with /model.",
         "The key may lack access to this model; choose another with --model.",
     ),
-    "add_credit": _Words(
-        "Add credit there, or choose another model with /model.",
-        "Add credit there, or choose another model with --model.",
-    ),
+    "add_credit": _or_another_model("Add credit there"),
     "check_model": _Words(
         "Check the model's name (/model lists models) and the base URL in {}.",
         "Check the model's name (`agent models` lists models, --model chooses one) and the base URL in {}.",
@@ -56,15 +58,9 @@ _WORDS: dict[HintKind, _Words] = {
         "Load the model there first, and check the base URL; /model lists what the server offers.",
         "Load the model there first, and check the base URL; `agent models` lists what the server offers.",
     ),
-    "read_message": _Words(
-        "Change what the message names, or choose another model with /model.",
-        "Change what the message names, or choose another model with --model.",
-    ),
-    "use_responses": _Words(
-        "Set `providers.{}.wire` to `openai_responses` if the server has that address, or choose another model "
-        "with /model.",
-        "Set `providers.{}.wire` to `openai_responses` if the server has that address, or choose another model "
-        "with --model.",
+    "read_message": _or_another_model("Change what the message names"),
+    "use_responses": _or_another_model(
+        "Set `providers.{}.wire` to `openai_responses` if the server has that address"
     ),
     "shorten_conversation": _Words(
         "Shorten it with /compact, or choose a model with a larger window with /model.",
@@ -77,22 +73,11 @@ _WORDS: dict[HintKind, _Words] = {
         "Leave out large files or images, or shorten the conversation with /compact.",
         "Leave out large files or images.",
     ),
-    "wait": _Words(
-        "Wait {}, or choose another model with /model.", "Wait {}, or choose another model with --model."
-    ),
-    "try_again": _Words(
-        "Try again in {}, or choose another model with /model.",
-        "Try again in {}, or choose another model with --model.",
-    ),
+    "wait": _or_another_model("Wait {}"),
+    "try_again": _or_another_model("Try again in {}"),
     "server_failed": _Words("Try again in {}; its status page may say more."),
-    "rephrase": _Words(
-        "Rephrase the request, or choose another model with /model.",
-        "Rephrase the request, or choose another model with --model.",
-    ),
-    "change_request": _Words(
-        "Change what the message names, or choose another model with /model.",
-        "Change what the message names, or choose another model with --model.",
-    ),
+    "rephrase": _or_another_model("Rephrase the request"),
+    "change_request": _or_another_model("Change what the message names"),
     "slow_server": _Words(
         "Check the network and any proxy; a slow server needs larger `providers.{}.timeouts`."
     ),
@@ -165,10 +150,7 @@ _WORDS: dict[HintKind, _Words] = {
         "This is a fault of agent-cli. /bug collects what a report needs.",
         "This is a fault of agent-cli. Run again with --debug for a log.",
     ),
-    "unfit_answer": _Words(
-        "Describe each field in the task, simplify the schema, or choose another model with /model.",
-        "Describe each field in the task, simplify the schema, or choose another model with --model.",
-    ),
+    "unfit_answer": _or_another_model("Describe each field in the task, simplify the schema"),
     "retry": _Words(
         "Continue with /retry.", f"Continue with {_CONTINUE}.", shell_unsaved="Then run the task again."
     ),

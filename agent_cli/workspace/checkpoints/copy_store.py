@@ -85,10 +85,6 @@ class Copies:
         differences = self._differences(before, after)
         return "".join(line for path, pair in differences.items() for line in self._diff(path, *pair))
 
-    async def restore(self, left: str, target: str) -> RestoreReport:
-        """Carry out a single move, as in `carry_out`."""
-        return await self.carry_out([Move(left, target)])
-
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
         changes = self._net(moves)
         pairs = {path: (each.start, each.end) for path, each in changes.items() if each.start != each.end}

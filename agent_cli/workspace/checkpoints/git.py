@@ -159,3 +159,13 @@ def ref_of(store: Path, session_id: str) -> Path:
 def index_of(store: Path, session_id: str) -> Path:
     """Return the index of a session's main work tree; the indexes of nested repositories are next to it."""
     return store / f"files-{name_of(session_id)}.index"
+
+
+def names_in(raw: bytes) -> list[str]:
+    """Return the names that git ends with NUL."""
+    return [os.fsdecode(name) for name in raw.split(b"\0") if name]
+
+
+def lines_of_names(names: Iterable[str]) -> bytes:
+    """Return names for the input of git, each ended with NUL."""
+    return b"".join(os.fsencode(name) + b"\0" for name in names)

@@ -295,10 +295,6 @@ class Checkpoints:
     async def diff(self, before: str, after: str) -> str:
         return await (await self._compare(before, after)).diff()
 
-    async def restore(self, left: str, target: str) -> RestoreReport:
-        """Carry out a single move, as in `carry_out`."""
-        return await self.carry_out([Move(left, target)])
-
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
         from .blobs import batches
         from .restore_folders import Folders

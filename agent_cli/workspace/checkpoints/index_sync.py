@@ -17,7 +17,7 @@ import msgspec
 
 from ..git.ignore_guard import BadIgnoreFile, unless_held_up
 from . import scan
-from .git import GitFailed, PrivateGit
+from .git import GitFailed, PrivateGit, lines_of_names, names_in
 from .types import CheckpointError
 
 _MOST_ROUNDS = 40
@@ -162,16 +162,15 @@ class WorkTree:
 
     async def ignored(self, paths: list[str]) -> set[str]:
         """Return the paths that ignore files cover, tracked or not."""
-        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        found = await self.run("check-ignore", "--no-index", "-z", "--stdin", input=given, accept=(0, 1))
-        return {os.fsdecode(path) for path in found.split(b"\0") if path}
+        command = ("check-ignore", "--no-index", "-z", "--stdin")
+        return set(names_in(await self.run(*command, input=lines_of_names(paths), accept=(0, 1))))
 
     async def with_file(self, checkpoint: str, path: str) -> str:
         """Return the tree of a checkpoint with one more file in its current state."""
         draft = self._index.with_name(f"{self._index.name}.draft")
         try:
             await self._git("read-tree", checkpoint, work=self.top, index=draft)
-            await self._git(*_ADD, work=self.top, index=draft, input=os.fsencode(path) + b"\0")
+            await self._git(*_ADD, work=self.top, index=draft, input=lines_of_names([path]))
             return (await self._git("write-tree", work=self.top, index=draft)).decode().strip()
         finally:
             draft.unlink(missing_ok=True)
@@ -189,8 +188,7 @@ class WorkTree:
         await self._read_names() if self._index.exists() else self._set_names(set())
 
     async def _read_names(self) -> None:
-        listing = await self.run("ls-files", "-z")
-        self._set_names({os.fsdecode(name) for name in listing.split(b"\0") if name})
+        self._set_names(set(names_in(await self.run("ls-files", "-z"))))
 
     def _set_names(self, names: set[str], known: set[str] | None = None) -> None:
         self._names = names
@@ -213,7 +211,7 @@ class WorkTree:
             raise CheckpointError(str(error)) from error
         if self._names:
             raw += await self.run("diff-files", "-z", "--name-only")
-        names = dict.fromkeys(os.fsdecode(name) for name in raw.split(b"\0") if name)
+        names = dict.fromkeys(names_in(raw))
         nested = tuple(name.rstrip("/") for name in names if name.endswith("/"))
         # in a thread: a slow disk must not hold up the event loop
         found, total = await asyncio.to_thread(self._sort_out, [*names, *self.covered], nested)
@@ -293,12 +291,7 @@ class WorkTree:
         return out, small
 
     def _is_out(self, path: str) -> bool:
-        at = path.find("/")
-        while at >= 0:
-            if path[: at + 1] in self._out:
-                return True
-            at = path.find("/", at + 1)
-        return path in self._out
+        return scan.entry_covering(path, self._out) is not None
 
     def _let_in(self, listed: _Listed) -> None:
         """Stop excluding paths that are no longer ignored."""
@@ -334,7 +327,7 @@ class WorkTree:
 
     async def _update(self, listed: _Listed, present: list[str], gone: list[str]) -> None:
         if gone:
-            await self.run("update-index", "-z", "--force-remove", "--stdin", input=_lines(gone))
+            await self.run("update-index", "-z", "--force-remove", "--stdin", input=lines_of_names(gone))
         if present:
             try:
                 await self._add(present)
@@ -352,10 +345,10 @@ class WorkTree:
         """Add files to the index. Many new files are written directly to packs, which avoids an object file for
         each. A few thousand at a time, since git searches everything packed so far for each file."""
         if len(present) < _MANY or not await self._git.packs_many():
-            await self.run(*_ADD, input=_lines(present))
+            await self.run(*_ADD, input=lines_of_names(present))
             return
         for at in range(0, len(present), _PACKED):
-            some = _lines(present[at : at + _PACKED])
+            some = lines_of_names(present[at : at + _PACKED])
             await self.run("-c", "core.bigFileThreshold=1", "-c", "core.compression=1", *_ADD, input=some)
             self.progressed()
 
@@ -363,14 +356,10 @@ class WorkTree:
         left_out = [*listed.large, *listed.nested]
         wanted = [f":(literal){self._scope}", *(f":(exclude,literal){name}" for name in left_out)]
         command = ("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
-        await self.run(*command, input=_lines(wanted), accept=(0, 1))
+        await self.run(*command, input=lines_of_names(wanted), accept=(0, 1))
 
 
 _ADD = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
-
-
-def _lines(paths: list[str]) -> bytes:
-    return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 def _mode_of(path: str) -> int:

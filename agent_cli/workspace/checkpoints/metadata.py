@@ -6,18 +6,17 @@ import json  # unlike msgspec it can hold names that are not UTF-8
 import os
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from .restore import NESTED, Entry
-from .scan import Inode, parents_of
+from .scan import Inode, entry_covering, parents_of
 
 _MOST_STAMPS = 1_000
 _MOST_LINKED = 1_000
 
 
-class DefaultModes(msgspec.Struct, frozen=True):
+class DefaultModes(msgspec.Struct, frozen=True, array_like=True):
     """The most common permissions of files, programs and folders in a workspace; only deviations are recorded.
     Chosen once per session, so that checkpoints can be compared by the recorded data."""
 
@@ -34,7 +33,7 @@ class DefaultModes(msgspec.Struct, frozen=True):
         return self.program if mode & 0o100 else self.file
 
 
-class Nested(msgspec.Struct, frozen=True):
+class Nested(msgspec.Struct, frozen=True, array_like=True):
     """A nested repository: the tree of its files (empty if not covered), and an identifier of what is checked
     out."""
 
@@ -77,14 +76,7 @@ class SnapshotMetadata(msgspec.Struct, frozen=True):
 
     def is_out(self, path: str) -> str | None:
         """Return the entry of `out` that covers a path; None if the path is included."""
-        if path in self.out:
-            return path
-        at = path.find("/")
-        while at >= 0:
-            if path[: at + 1] in self.out:
-                return path[: at + 1]
-            at = path.find("/", at + 1)
-        return None
+        return entry_covering(path, self.out)
 
 
 def most_common_modes(files: Mapping[str, int], folders: Mapping[str, int]) -> DefaultModes:
@@ -120,21 +112,7 @@ def stamps_of(top: str | os.PathLike[str], out: Mapping[str, str]) -> dict[str, 
 
 def encode_metadata(kept: SnapshotMetadata) -> bytes:
     """Encode metadata as a commit message."""
-    plain: dict[str, Any] = {
-        "usual": [kept.usual.file, kept.usual.program, kept.usual.folder],
-        "modes": kept.modes,
-        "folders": kept.folders,
-        "empty": kept.empty,
-        "out": kept.out,
-        "covered": kept.covered,
-        "nested": {path: [each.tree, each.head] for path, each in kept.nested.items()},
-        "stamps": kept.stamps,
-        "git": kept.git,
-        "own": kept.own,
-        "links": kept.links,
-        "special": kept.special,
-    }
-    return json.dumps(plain).encode()
+    return json.dumps(msgspec.to_builtins(kept)).encode()
 
 
 def decode_metadata(message: bytes) -> SnapshotMetadata:
@@ -146,20 +124,7 @@ def decode_metadata(message: bytes) -> SnapshotMetadata:
     plain = json.loads(message)
     if "usual" not in plain:
         return SnapshotMetadata(modes=plain["modes"], has_folders=False)
-    return SnapshotMetadata(
-        DefaultModes(*plain["usual"]),
-        plain["modes"],
-        plain["folders"],
-        tuple(plain["empty"]),
-        plain["out"],
-        tuple(plain["covered"]),
-        {path: Nested(*each) for path, each in plain["nested"].items()},
-        plain.get("stamps", {}),
-        plain.get("git", {}),
-        tuple(plain.get("own", ())),
-        tuple(tuple(names) for names in plain.get("links", ())),
-        plain.get("special", {}),
-    )
+    return msgspec.convert(plain, SnapshotMetadata)
 
 
 Pairs = dict[str, tuple[Entry, Entry]]

@@ -55,8 +55,7 @@ class MultiRootCheckpoints:
 
     async def take(self, about: Sequence[Move] = ()) -> str:
         """Save all folders. An additional folder that cannot be saved is listed in `uncovered`; only a failure of
-        the
-        root is an error."""
+        the root is an error."""
         ids = {_MAIN: await self._of(_MAIN).take([_part(move, _MAIN) for move in about])}
         self._failed = {}
         for folder in dict.fromkeys((*self._extra, *_folders(about))):

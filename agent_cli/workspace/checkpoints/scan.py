@@ -99,6 +99,17 @@ def parents_of(names: Iterable[str]) -> set[str]:
     return found | {""}
 
 
+def entry_covering(path: str, out: Collection[str]) -> str | None:
+    """Return the entry of `out`, where folders end with a slash, that is a path or contains it; None if there is
+    none."""
+    at = path.find("/")
+    while at >= 0:
+        if path[: at + 1] in out:
+            return path[: at + 1]
+        at = path.find("/", at + 1)
+    return path if path in out else None
+
+
 def look(
     top: str, starts: Iterable[str], names: Collection[str], known: Collection[str], skip: Collection[str],
     modes: Mapping[str, int], ends_at: float,

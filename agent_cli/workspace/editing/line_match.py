@@ -122,7 +122,7 @@ class LineRange(msgspec.Struct, frozen=True):
     """True if the passage matches exactly, but with less indentation than the lines it is part of."""
 
 
-def same_lines(there: Lines, keys: list[str], wanted: list[str], limit: int) -> list[int]:
+def same_lines(keys: list[str], wanted: list[str], limit: int) -> list[int]:
     """Return the first lines of the places where all wanted keys occur in sequence."""
     rare = max(range(len(wanted)), key=lambda index: len(wanted[index]))
     if not wanted[rare]:
@@ -230,7 +230,7 @@ def near_places(there: Lines, what: Passage) -> list[LineRange]:
     found: dict[int, tuple[float, LineRange | None]] = {}
     threshold = _NO_RIVAL
     work = WorkLimit(_MAX_WORK)
-    for start in _likely_starts(keys, wanted):
+    for start in likely_starts(keys, wanted):
         ratio, aligned, extra = _aligned(there, what, keys, wanted, start, work)
         if work.done:  # places not compared might match equally well
             return []
@@ -261,7 +261,7 @@ def _unrivalled(
     return [*good.values(), *(LineRange(there.offsets[at], there.offsets[at], None) for at in rivals)]
 
 
-def _likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
+def likely_starts(keys: list[str], wanted: list[str]) -> list[int]:
     """Return the likely start lines of the wanted lines, likeliest first."""
     places: dict[str, list[int]] = {key: [] for key in wanted if len(key) > 2}
     for number, key in enumerate(keys):
@@ -382,5 +382,5 @@ def _by_keys(there: Lines, what: Passage, keys: list[str], wanted: list[str], li
     sure = [True] * len(wanted)
     return [
         placed(there, what, list(range(start, start + len(wanted))), sure)
-        for start in same_lines(there, keys, wanted, limit)
+        for start in same_lines(keys, wanted, limit)
     ]

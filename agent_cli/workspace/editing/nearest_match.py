@@ -3,7 +3,7 @@ white space, where most such edits go wrong."""
 
 import re
 
-from .line_match import WorkLimit
+from .line_match import WorkLimit, likely_starts
 
 _MAX_LINES = 20_000
 _MAX_SHOWN = 14
@@ -16,33 +16,15 @@ def nearest_region(text: str, wanted: str) -> str:
     """Return a few sentences and lines for the model."""
     lines = text.split("\n")[:_MAX_LINES]
     sought = wanted.strip("\n").split("\n")
-    start = _by_equal_lines(lines, sought)
-    if start is None:
-        start = _by_similar_line(lines, sought)
+    stripped, wanted_lines = ([line.strip() for line in some] for some in (lines, sought))
+    likely = likely_starts(stripped, wanted_lines)
+    start = max(0, likely[0]) if likely else _by_similar_line(lines, sought)
     if start is None:
         return "Nothing in the file resembles it; read the file again."
-    region = lines[start : start + len(sought)]
-    same = [line.strip() for line in region] == [line.strip() for line in sought]
+    same = stripped[start : start + len(sought)] == wanted_lines
     verdict = "It differs in white space only" if same else "The nearest region is this"
     shown = _visible(lines, start, sought)
     return f"{verdict} (· is a space, → a tab, at the start and end of lines):\n{shown}"
-
-
-def _by_equal_lines(lines: list[str], sought: list[str]) -> int | None:
-    """Return the start of the place with most of the sought lines, ignoring white space."""
-    places: dict[str, list[int]] = {}
-    for number, line in enumerate(lines):
-        places.setdefault(line.strip(), []).append(number)
-    votes: dict[int, int] = {}
-    for index, line in enumerate(sought):
-        hits = places.get(line.strip(), ())
-        if len(line.strip()) > 2 and len(hits) <= 200:
-            for hit in hits:
-                votes[hit - index] = votes.get(hit - index, 0) + 1
-    if not votes:
-        return None
-    best = max(votes, key=lambda start: (votes[start], -start))
-    return max(0, best)
 
 
 def _by_similar_line(lines: list[str], sought: list[str]) -> int | None:

@@ -16,7 +16,7 @@ def merge_texts(base: str, ours: str, theirs: str) -> str | None:
     mine = _changes(opcodes(lines, ours_lines), ours_lines)
     other = _changes(opcodes(lines, theirs_lines), theirs_lines)
     kept = [change for change in mine if change not in other]
-    if any(_touch(one, two) for one in kept for two in other):
+    if any(one[0] <= two[1] and two[0] <= one[1] for one in kept for two in other):
         return None
     out: list[str] = []
     done = 0
@@ -31,7 +31,3 @@ _Change = tuple[int, int, list[str]]
 
 def _changes(codes: list[Opcode], new: list[str]) -> list[_Change]:
     return [(a, b, new[c:d]) for tag, a, b, c, d in codes if tag != "equal"]
-
-
-def _touch(one: _Change, two: _Change) -> bool:
-    return one[0] <= two[1] and two[0] <= one[1]

@@ -12,7 +12,7 @@ import msgspec
 
 from agent_cli.protocol.lazy_regex import lazy_regex
 
-_BOMS = (
+BOMS = (
     (b"\xef\xbb\xbf", "utf-8"),
     (b"\xff\xfe\x00\x00", "utf-32-le"),
     (b"\x00\x00\xfe\xff", "utf-32-be"),
@@ -78,14 +78,14 @@ class Codec(msgspec.Struct, frozen=True):
 
 def decode(data: bytes) -> tuple[str, Codec] | None:
     """Return the text of `data` and its codec; None if it is not text."""
-    for bom, name in _BOMS:
+    for bom, name in BOMS:
         if data.startswith(bom):
             return _exact(data, Codec(name, bom))
     if is_binary(data):
         return None
     if found := _exact(data, Codec()):
         return (found[0], codec_for_new(found[0])) if data.isascii() else found
-    if (declared := _declared(data)) and (found := _exact(data, Codec(declared))):
+    if (declared := _named(_DECLARED.search(data[:_HEAD]))) and (found := _exact(data, Codec(declared))):
         return found
     if found := _damaged(data):
         return found
@@ -130,7 +130,7 @@ def _fault(data: bytes, start: int, name: str) -> str:
 
 def first_fault(data: bytes) -> str:
     """Return the first invalid byte of data with a byte order mark, for a message: `byte 0x61 at offset 2 ...`."""
-    bom, name = next(((bom, name) for bom, name in _BOMS if data.startswith(bom)), (b"", "utf-8"))
+    bom, name = next(((bom, name) for bom, name in BOMS if data.startswith(bom)), (b"", "utf-8"))
     try:
         data[len(bom) :].decode(name)
     except UnicodeDecodeError as error:
@@ -141,7 +141,7 @@ def first_fault(data: bytes) -> str:
 
 def is_binary(data: bytes) -> bool:
     """Return True if data without a byte order mark is not text: it contains a NUL."""
-    return b"\0" in data and not any(data.startswith(bom) for bom, _ in _BOMS)
+    return b"\0" in data and not any(data.startswith(bom) for bom, _ in BOMS)
 
 
 def kind_of(data: bytes) -> str:
@@ -155,11 +155,6 @@ def _exact(data: bytes, codec: Codec) -> tuple[str, Codec] | None:
         return (text, codec) if codec.name == "utf-8" or codec.encode(text) == data else None
     except (UnicodeError, LookupError):
         return None
-
-
-def _declared(data: bytes) -> str:
-    """Return the encoding named in the first lines, where Python, editors, XML and HTML look for it."""
-    return _named(_DECLARED.search(data[:_HEAD]))
 
 
 def _named(found: re.Match[bytes] | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from .encoding import decode, is_binary, kind_of
+from .encoding import BOMS, decode, is_binary, kind_of
 from .reader import MAX_TEXT_BYTES, FileError, chunks, content_hash, open_regular
 
 PAGE_BYTES = 45_000
@@ -19,13 +19,6 @@ _COUNTED_BYTES = 256_000_000
 """In a larger file, lines are not counted to the end, and the part beyond is not searched."""
 _MAX_SCAN_BYTES = 2_000_000_000
 _NUMBER_BYTES = 8
-_MARKS = (
-    (b"\xff\xfe\x00\x00", "utf-32-le"),
-    (b"\x00\x00\xfe\xff", "utf-32-be"),
-    (b"\xff\xfe", "utf-16-le"),
-    (b"\xfe\xff", "utf-16-be"),
-    (b"\xef\xbb\xbf", "utf-8"),
-)
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -165,7 +158,7 @@ class _Stream:
     def __init__(self, fd: int, size_bytes: int, shown: str) -> None:
         self.seen_bytes = 0
         head = os.pread(fd, 4, 0)
-        self._mark, self._codec = next((mark for mark in _MARKS if head.startswith(mark[0])), (b"", "utf-8"))
+        self._mark, self._codec = next((mark for mark in BOMS if head.startswith(mark[0])), (b"", "utf-8"))
         self._fd = fd
         self._size_bytes = size_bytes
         self._shown = shown

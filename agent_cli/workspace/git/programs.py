@@ -124,9 +124,8 @@ def _started(folder: str, top: str) -> Iterator[str]:
 
 
 def _files_in(text: str, top: str, folder: str) -> Iterator[str]:
-    """Yield the files that command lines name, relative to the top of the work tree or, as after
-    `$(dirname "$0")`, to the folder of the script. What follows a variable or the output of a command is tried at
-    both."""
+    """Yield the files that command lines name, relative to the top of the work tree or, as after `$(dirname
+    "$0")`, to the folder of the script. What follows a variable or the output of a command is tried at both."""
     plain = _VARIABLE.sub(" ", text)
     words = [word.lstrip("!") for word in _WORDS.findall(plain) if "/" in word]
     for is_module, word in _INTERPRETED.findall(plain):

@@ -40,7 +40,8 @@ async def carry(
         WorktreeError: there are too many files, or an access list cannot be copied.
     """
     wanted = await _included(store, top, users_index)
-    wanted += await _named(store, top, users_index, copied) if copied else []
+    if copied:
+        wanted += _without_secrets(await _matching(store, top, users_index, copied, ignored=False), copied)
     if len(wanted) > _MOST_CARRIED:
         raise WorktreeError(f"{len(wanted):,} files are to be copied; at most {_MOST_CARRIED:,} are")
     done = [each for each in dict.fromkeys(wanted) if await asyncio.to_thread(_copied, top, path, each)]
@@ -85,10 +86,6 @@ def _chosen(patterns: tuple[Pattern, ...], found: Iterable[str]) -> list[str]:
 
 def _names(pattern: Pattern | None) -> bool:
     return pattern is not None and not pattern.opens
-
-
-async def _named(store: SnapshotStore, top: Path, users_index: Path, patterns: Sequence[str]) -> list[str]:
-    return _without_secrets(await _matching(store, top, users_index, patterns, ignored=False), patterns)
 
 
 def _without_secrets(found: Iterable[str], patterns: Iterable[str]) -> list[str]:

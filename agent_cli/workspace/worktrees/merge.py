@@ -160,13 +160,8 @@ async def merge(
         applied, refused = _apply(Path(place.top), plan, undo=on_conflict == "stop")
     if not plan.conflicts and not refused:
         write_record(msgspec.structs.replace(worktree, saved=now.tree))
-    return MergeResult(
-        applied, _shown(plan.conflicts | refused), tuple(map(printable, plan.identical)), now.nested
-    )
-
-
-def _shown(conflicts: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple((printable(path), why) for path, why in sorted(conflicts.items()))
+    conflicting = tuple((printable(path), why) for path, why in sorted((plan.conflicts | refused).items()))
+    return MergeResult(applied, conflicting, tuple(map(printable, plan.identical)), now.nested)
 
 
 def _same_repository(worktree: Worktree, into: Path) -> GitFolder:

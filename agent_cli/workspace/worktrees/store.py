@@ -17,7 +17,7 @@ from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, reas
 from agent_cli.fs.git_files import GITLINK, index_entries
 from agent_cli.fs.which import RunProgram
 
-from ..checkpoints.git import GitFailed, PrivateGit
+from ..checkpoints.git import GitFailed, PrivateGit, lines_of_names, names_in
 from ..checkpoints.restore import Entry
 from ..checkpoints.types import CheckpointError
 from ..git.ignore_guard import BadIgnoreFile, unless_held_up
@@ -89,12 +89,12 @@ class SnapshotStore:
                 wanted = [":(literal).", *(f":(exclude,literal){folder}" for folder in nested)]
                 add = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
                 try:
-                    await self._git(*add, work=top, index=index, input=_lines(wanted))
+                    await self._git(*add, work=top, index=index, input=lines_of_names(wanted))
                 except GitFailed:
                     if not may_lack:
                         raise
                     await self._git(
-                        *add, "--ignore-errors", work=top, index=index, input=_lines(wanted), accept=(1,)
+                        *add, "--ignore-errors", work=top, index=index, input=lines_of_names(wanted), accept=(1,)
                     )
                     rest = ("ls-files", "-z", "--others", "--modified", "--exclude-standard")
                     nested = names_in(await self._git(*rest, work=top, index=index))
@@ -183,7 +183,7 @@ class SnapshotStore:
     async def ignored_by(self, names: Sequence[str], top: Path, users_index: Path) -> dict[str, tuple[str, str]]:
         """Return ignored file → the ignore file that covers it, relative to `top` or absolute, and its pattern."""
         async with self._copied(users_index) as index:
-            given = b"".join(os.fsencode(name) + b"\0" for name in names)
+            given = lines_of_names(names)
             raw = await self._told("check-ignore", "-v", "-z", "--stdin", work=top, index=index, input=given)
         fields = [os.fsdecode(field) for field in raw.split(b"\0")]
         return dict(zip(fields[3::4], zip(fields[::4], fields[2::4], strict=False), strict=False))
@@ -343,12 +343,3 @@ def _is_file(top: Path, path: bytes) -> bool:
 
 def _entry(kind: str, blob: str) -> Entry:
     return Entry() if int(kind, 8) == 0 else Entry(blob, kind)
-
-
-def names_in(raw: bytes) -> list[str]:
-    """Return the names that git ends with NUL."""
-    return [os.fsdecode(name) for name in raw.split(b"\0") if name]
-
-
-def _lines(names: Iterable[str]) -> bytes:
-    return b"".join(os.fsencode(name) + b"\0" for name in names)

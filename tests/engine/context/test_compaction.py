@@ -147,7 +147,7 @@ async def test_endless_overflow_costs_at_most_three_requests(tmp_path: Path) -> 
         assert isinstance(end, TurnFailed) and end.stop_reason == "context_limit"
         mains = [r for r in it.model.requests[2:] if "about to be replaced" not in r.messages[-1].text]
         assert len(mains) <= 3
-        assert it.session.prompts()[-1].text == "3"
+        assert it.session.view.prompts[-1].text == "3"
 
 
 async def test_what_can_be_reduced_again_and_again_is_asked_three_times_all_the_same(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class Talk:
     def state(self) -> tuple[dict[str, str], list[str]]:
         """Files with their content, and the prompts that count."""
         files = {path.name: path.read_text(encoding="utf-8") for path in sorted(self.root.iterdir())}
-        return files, [message.text for message in self.session.prompts()]
+        return files, [message.text for message in self.session.view.prompts]
 
 
 @pytest.fixture

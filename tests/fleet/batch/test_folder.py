@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.fleet.attempt import AttemptResult
+from agent_cli.fleet.attempt import AttemptResult, attempt_folder
 from agent_cli.fleet.batch.folder import BatchError, BatchFolder, read_results
 
 
@@ -58,6 +58,6 @@ def test_attempts_are_numbered_beside_folders_that_are_there(tmp_path: Path) -> 
     folder = BatchFolder(tmp_path / "out")
     folder.open()
     assert [folder.new_attempt("t") for _ in range(3)] == [1, 2, 3]
-    folder.attempt("t", 7).mkdir()
+    attempt_folder(folder.path, "t", 7).mkdir()
     assert folder.new_attempt("t") == 8
     folder.close()

@@ -9,10 +9,10 @@ import jsonschema
 import markdown_it
 import pytest
 
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import clean, fenced
 from agent_cli.review.finding import PreviousError, as_json, earlier_findings
 from agent_cli.review.formats.all import FORMATS, rendered
-from agent_cli.review.formats.inert import code, fenced, markdown
+from agent_cli.review.formats.inert import code, markdown
 from tests.review.formats.reviews import DIFF, FULL, HEAD, HOSTILE, finding, hostile, review
 from tests.rows import each_row
 

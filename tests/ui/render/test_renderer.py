@@ -16,10 +16,10 @@ from agent_cli.protocol.messages import FileChange, PlanItem
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.render.renderer import Renderer
+from agent_cli.ui.render.tool_results import fold
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.hints import Situation, error_with_advice
 from agent_cli.ui.text.theme import NONE, Theme, choose
-from agent_cli.ui.text.truncate import fold
 from tests.fuzz import tries
 from tests.rows import each_row
 from tests.ui.any_event import KINDS, events, structs

@@ -74,12 +74,12 @@ async def test_undo_equals_a_copy_and_redo_the_state_after(root: Path, command: 
     after = await checkpoints.take()
     dry = await checkpoints.carry_out([Move(after, before)], dry_run=True)
     assert whole_picture(root) == end
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
     assert whole_picture(root) == start
     assert (report.conflicts, set(report.restored)) == ((), set(dry.restored)) and dry.conflicts == ()
-    assert (await checkpoints.restore(before, after)).conflicts == ()
+    assert (await checkpoints.carry_out([Move(before, after)])).conflicts == ()
     assert whole_picture(root) == end
-    assert (await checkpoints.restore(before, after)).restored == ()
+    assert (await checkpoints.carry_out([Move(before, after)])).restored == ()
 
 
 async def test_permissions_that_change_in_the_second_of_a_checkpoint_are_seen(root: Path) -> None:
@@ -102,7 +102,7 @@ async def test_what_is_ignored_and_large_is_left_out_and_named(root: Path) -> No
     before = await checkpoints.take()
     assert checkpoints.uncovered == ("big/ (ignored, 2,001 files)", "node_modules/ (ignored, 1 file)")
     sh(root, "rm -r big/1 node_modules; printf x > .env")
-    report = await checkpoints.restore(await checkpoints.take(), before)
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     assert [change.path for change in report.restored] == [".env"]
     assert report.conflicts == (
         Conflict("big/", "not covered by undo: ignored, 2,001 files", decidable=False),
@@ -115,7 +115,7 @@ async def test_what_is_left_out_and_stays_as_it_was_is_not_reported(root: Path) 
     checkpoints = make(root)
     before = await checkpoints.take()
     sh(root, "printf x > f; ls node_modules")
-    assert (await checkpoints.restore(await checkpoints.take(), before)).conflicts == ()
+    assert (await checkpoints.carry_out([Move(await checkpoints.take(), before)])).conflicts == ()
 
 
 async def test_what_was_left_out_before_is_never_deleted_by_an_undo(root: Path) -> None:
@@ -129,7 +129,7 @@ async def test_what_was_left_out_before_is_never_deleted_by_an_undo(root: Path) 
     os.truncate(large, 10)
     (root / ".gitignore").write_text("", encoding="utf-8")
     after = await checkpoints.take()
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
     assert large.exists() and (root / "node_modules" / "mine").exists()
     assert {conflict.path for conflict in report.conflicts} == {"large", "node_modules/"}
 
@@ -142,7 +142,7 @@ async def test_a_tools_file_in_a_folder_that_is_left_out_is_covered_all_the_same
     checkpoints = make(root)
     before = await checkpoints.cover(str(target), await checkpoints.take())
     target.write_text("after", encoding="utf-8")
-    report = await checkpoints.restore(await checkpoints.take(), before)
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     assert target.read_text(encoding="utf-8") == "before" and target.stat().st_mode & 0o777 == 0o640
     assert report.conflicts == ()
 
@@ -166,9 +166,9 @@ async def test_files_of_nested_repositories_go_back_and_their_git_data_stays(roo
     found = {change.path for change in await checkpoints.changes(before, after)}
     assert {"lib/sub/a", "lib/sub/b", "lib/sub/c", "lib/sub/i", "lib/sub/inner/x"} <= found
     assert "+++ b/lib/sub/a" in await checkpoints.diff(before, after)
-    assert (await checkpoints.restore(after, before)).conflicts == ()
+    assert (await checkpoints.carry_out([Move(after, before)])).conflicts == ()
     assert whole_picture(root) == start
-    assert (await checkpoints.restore(before, after)).conflicts == ()
+    assert (await checkpoints.carry_out([Move(before, after)])).conflicts == ()
     assert whole_picture(root) == end and git_data(root / "lib" / "sub" / ".git") == data
 
 
@@ -177,7 +177,7 @@ async def test_a_folder_that_becomes_a_repository_keeps_its_files(root: Path) ->
     before = await checkpoints.take()
     sh(root / "src", f"git init -q; git add .; {COMMIT}; printf new > new")
     after = await checkpoints.take()
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
     assert [change.path for change in report.restored] == ["src/new"]
     assert (root / "src" / "deep" / "f").exists() and (root / "src" / ".git").is_dir()
 
@@ -189,7 +189,7 @@ async def test_another_process_of_the_session_goes_on_from_its_checkpoints(root:
     assert await second.take() == before
     sh(root, "printf x > .env; mkdir hollow")
     after = await second.take()
-    assert (await make(root).restore(after, before)).conflicts == ()
+    assert (await make(root).carry_out([Move(after, before)])).conflicts == ()
     assert not (root / "hollow").exists()
 
 
@@ -204,7 +204,7 @@ async def test_a_checkpoint_of_an_older_version_is_restored(root: Path) -> None:
     command = ["git", "--git-dir", store, "commit-tree", f"{first}^{{tree}}", "-m", message]
     old = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | who).stdout.strip()
     sh(root, "printf x > src/deep/f; chmod 644 src/deep/f; printf n > new; mkdir hollow")
-    report = await make(root).restore(await make(root).take(), old)
+    report = await make(root).carry_out([Move(await make(root).take(), old)])
     assert {change.path for change in report.restored} == {"new", "src/deep/f"} and (root / "hollow").exists()
     assert (root / "src" / "deep" / "f").stat().st_mode & 0o777 == 0o600
 
@@ -217,9 +217,9 @@ async def test_an_unreadable_file_does_not_end_undo(root: Path) -> None:
     checkpoints = make(root)
     before = await checkpoints.take()
     sh(root, "printf x > src/deep/f")
-    assert [change.path for change in (await checkpoints.restore(await checkpoints.take(), before)).restored] == [
-        "src/deep/f"
-    ]
+    assert [
+        change.path for change in (await checkpoints.carry_out([Move(await checkpoints.take(), before)])).restored
+    ] == ["src/deep/f"]
 
 
 async def test_an_index_that_names_what_the_store_has_lost_is_read_anew(root: Path) -> None:
@@ -231,7 +231,7 @@ async def test_an_index_that_names_what_the_store_has_lost_is_read_anew(root: Pa
     checkpoints = make(root)
     before = await checkpoints.take()
     sh(root, "rm -r src")
-    assert (await checkpoints.restore(await checkpoints.take(), before)).conflicts == ()
+    assert (await checkpoints.carry_out([Move(await checkpoints.take(), before)])).conflicts == ()
     assert (root / "src" / "deep" / "f").exists()
 
 
@@ -302,7 +302,7 @@ async def undo_equals_copy(base: Path, seed: int, steps: int) -> None:
         pictures.append(whole_picture(root))
     for at in (*range(steps - 1, -1, -1), *range(1, steps + 1)):
         came_from = at + 1 if whole_picture(root) == pictures[min(at + 1, steps)] and at < steps else at - 1
-        report = await checkpoints.restore(states[came_from], states[at])
+        report = await checkpoints.carry_out([Move(states[came_from], states[at])])
         assert report.conflicts == (), (seed, at, report)
         assert whole_picture(root) == pictures[at], (seed, at)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from agent_cli.workspace.checkpoints.copy_store import NOTE, Copies
+from agent_cli.workspace.checkpoints.types import Move
 from tests.workspace.checkpoints.test_git_store import picture
 
 
@@ -29,10 +30,10 @@ async def test_written_files_are_restored_and_redone(tmp_path: Path) -> None:
     }
     assert changes["sub/a"] == ("modified", 1, 1)
     assert (changes["new/file"][0], changes["link"][0]) == ("created", "deleted")
-    report = await copies.restore(after, before)
+    report = await copies.carry_out([Move(after, before)])
     assert (report.conflicts, report.notes) == ((), (NOTE,))
     assert picture(root) == start
-    await copies.restore(before, after)
+    await copies.carry_out([Move(before, after)])
     assert picture(root) == end
 
 
@@ -45,6 +46,6 @@ async def test_a_file_changed_since_is_left_alone(tmp_path: Path) -> None:
     (root / "a").write_bytes(b"two")
     after = await copies.take()
     (root / "a").write_bytes(b"by the user")
-    report = await copies.restore(after, before)
+    report = await copies.carry_out([Move(after, before)])
     assert [conflict.path for conflict in report.conflicts] == ["a"]
     assert (root / "a").read_bytes() == b"by the user"

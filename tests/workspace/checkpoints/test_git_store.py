@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent_cli.sandbox.process.runner import Completed, ProcessRunner
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
-from agent_cli.workspace.checkpoints.types import CheckpointError
+from agent_cli.workspace.checkpoints.types import CheckpointError, Move
 from tests.fuzz import tries
 
 
@@ -88,11 +88,11 @@ async def test_undo_and_redo_restore_what_a_shell_command_changed(
     assert after_picture != before_picture
     after = await checkpoints.take()
 
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
     assert report.conflicts == ()
     assert picture(root) == before_picture
 
-    report = await checkpoints.restore(before, after)
+    report = await checkpoints.carry_out([Move(before, after)])
     assert report.conflicts == ()
     assert picture(root) == after_picture
 
@@ -105,7 +105,7 @@ async def test_a_file_changed_since_is_left_alone_and_reported(root: Path, tmp_p
     (root / "a.txt").write_bytes(b"the user's own words")
     (root / "mine.txt").write_bytes(b"new, by the user")
 
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
 
     assert [conflict.path for conflict in report.conflicts] == ["a.txt"]
     assert (root / "a.txt").read_bytes() == b"the user's own words"
@@ -121,7 +121,7 @@ async def test_an_ignored_file_that_a_tool_writes_is_covered(root: Path, tmp_pat
     target.write_bytes(b"after")
     after = await checkpoints.take()
 
-    await checkpoints.restore(after, before)
+    await checkpoints.carry_out([Move(after, before)])
 
     assert target.read_bytes() == b"before"
 
@@ -148,7 +148,7 @@ async def test_the_users_repository_is_not_touched(root: Path, tmp_path: Path) -
     before = await checkpoints.take()
     shell(root, "rm a.txt")
     after = await checkpoints.take()
-    await checkpoints.restore(after, before)
+    await checkpoints.carry_out([Move(after, before)])
 
     assert state() == untouched
     assert not (root / "hook-ran").exists()
@@ -158,7 +158,7 @@ async def test_a_turn_that_changed_nothing_restores_nothing(root: Path, tmp_path
     checkpoints = make(root, tmp_path / "store")
     before = await checkpoints.take()
     after = await checkpoints.take()
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
     assert report.restored == () and report.conflicts == ()
 
 
@@ -190,7 +190,7 @@ async def test_a_workspace_inside_a_repository_respects_the_ignore_files_above_i
     shell(root, "mkdir node_modules; printf x > node_modules/m; printf y > own; printf z >> ../../elsewhere")
     after = await checkpoints.take()
     assert [change.path for change in await checkpoints.changes(before, after)] == ["own"]
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
     assert [change.path for change in report.restored] == ["own"]
     assert not (root / "own").exists() and (root / "node_modules" / "m").exists()
 
@@ -202,7 +202,7 @@ async def test_a_folder_that_became_a_link_elsewhere_is_not_followed(root: Path,
     after = await checkpoints.take()
     (root / "d").rename(tmp_path / "moved")
     (root / "d").symlink_to(tmp_path / "moved")
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
     assert [conflict.path for conflict in report.conflicts] == ["d/e"]
     assert (tmp_path / "moved" / "e").exists()
 
@@ -259,7 +259,7 @@ async def test_a_first_checkpoint_that_takes_too_long_goes_on_where_it_stopped(
     assert added == [5_000, 5_000, 1_000] and checkpoints.uncovered == ()
     (large / "d3" / "f7").write_text("changed", encoding="utf-8")
     (large / "d9" / "f999").unlink()
-    report = await checkpoints.restore(await checkpoints.take(), before)
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     assert len(report.restored) == 2 and report.conflicts == ()
     assert (large / "d3" / "f7").read_text(encoding="utf-8") == "3 7"
 
@@ -310,7 +310,7 @@ async def test_a_checkpoint_that_is_stopped_half_way_is_no_checkpoint_of_the_nex
         (root / name).write_text("third", encoding="utf-8")
         (root / name).chmod(0o644)
     (root / "b").write_text("third", encoding="utf-8")
-    await checkpoints.restore(await checkpoints.take(), before)
+    await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     assert (root / "a").read_text(encoding="utf-8") == "second" and not (root / "b").exists()
     assert (root / "c").read_text(encoding="utf-8") == "second" and (root / "c").stat().st_mode & 0o777 == 0o600
 
@@ -355,7 +355,7 @@ async def test_any_sequence_of_changes_is_undone_and_redone_exactly(
     apply(root, second)
     end = picture(root)
     after = await checkpoints.take()
-    assert (await checkpoints.restore(after, before)).conflicts == ()
+    assert (await checkpoints.carry_out([Move(after, before)])).conflicts == ()
     assert picture(root) == start
-    assert (await checkpoints.restore(before, after)).conflicts == ()
+    assert (await checkpoints.carry_out([Move(before, after)])).conflicts == ()
     assert picture(root) == end

@@ -12,6 +12,7 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.workspace.checkpoints import maintenance
 from agent_cli.workspace.checkpoints.copy_store import Copies
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
+from agent_cli.workspace.checkpoints.types import Move
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ async def test_a_session_that_is_forgotten_takes_nothing_of_another_with_it(proj
     assert store_bytes(project) < size
     assert not list((project / "checkpoints").glob("files-s1.*"))
     checkpoints = make(project, "s10")
-    assert (await checkpoints.restore(two[1], two[0])).conflicts == ()
+    assert (await checkpoints.carry_out([Move(two[1], two[0])])).conflicts == ()
     for folder in (project.parent / "work", project.parent / "work" / "sub"):
         assert (folder / "s10").read_bytes() == b"s10 before" * 2000
     subprocess.run(["git", "--git-dir", str(project / "checkpoints"), "fsck", "--connectivity-only"], check=True)
@@ -114,7 +115,7 @@ async def test_odd_session_ids_stay_inside_the_store(project: Path, name: str) -
     first = await make(project, name).take()
     (project.parent / "work" / "f").write_text("2", encoding="utf-8")
     checkpoints = make(project, name)
-    await checkpoints.restore(await checkpoints.take(), first)
+    await checkpoints.carry_out([Move(await checkpoints.take(), first)])
     assert (project.parent / "work" / "f").read_text(encoding="utf-8") == "1"
     await maintenance.forget_session(project, name, ProcessRunner().run)
     assert outside.exists() and sorted(path.name for path in project.parent.iterdir()) == [
@@ -138,7 +139,7 @@ async def test_many_single_objects_become_a_pack_once_a_day(project: Path) -> No
     await checkpoints.maintain()
     assert not checkpoints.needs_maintenance and list((store / "objects" / "pack").glob("*.pack"))
     (work / "f").write_text("2", encoding="utf-8")
-    await checkpoints.restore(await checkpoints.take(), first)
+    await checkpoints.carry_out([Move(await checkpoints.take(), first)])
     assert (work / "f").read_text(encoding="utf-8") == "1"
 
 
@@ -166,5 +167,5 @@ async def test_copies_last_as_long_as_their_session(project: Path) -> None:
     assert len(list(store.iterdir())) < count
     copies = Copies(work, store, "s2")
     await copies.cover(str(work / "s2"), await copies.take())
-    await copies.restore(await copies.take(), first["s2"])
+    await copies.carry_out([Move(await copies.take(), first["s2"])])
     assert (work / "s2").read_text(encoding="utf-8") == "s2"

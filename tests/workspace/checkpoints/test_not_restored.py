@@ -32,7 +32,7 @@ async def test_a_removed_pipe_is_named(root: Path, place: str) -> None:
     after = await checkpoints.take()
     expected = Conflict(place, "not covered by undo: a named pipe", decidable=False)
     dry = await checkpoints.carry_out([Move(after, before)], dry_run=True)
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
     assert dry.conflicts == report.conflicts == (expected,)
     assert [change.path for change in report.restored] == ["alone"]
 
@@ -44,7 +44,7 @@ async def test_a_socket_that_was_made_stays_and_is_named(root: Path, monkeypatch
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("s")
         after = await checkpoints.take()
-        report = await checkpoints.restore(after, before)
+        report = await checkpoints.carry_out([Move(after, before)])
     assert report.conflicts == (Conflict("s", "not covered by undo: a socket", decidable=False),)
 
 
@@ -54,10 +54,10 @@ async def test_a_file_in_the_place_of_a_pipe_goes_and_the_pipe_is_named(root: Pa
     before = await checkpoints.take()
     sh(root, "rm p; printf x > p")
     after = await checkpoints.take()
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
     assert [change.path for change in report.restored] == ["p"] and not (root / "p").exists()
     assert [conflict.path for conflict in report.conflicts] == ["p"]
-    back = await checkpoints.restore(before, after)
+    back = await checkpoints.carry_out([Move(before, after)])
     assert (root / "p").read_text("utf-8") == "x" and [change.path for change in back.restored] == ["p"]
 
 
@@ -66,7 +66,7 @@ async def test_a_pipe_that_is_written_to_is_not_reported(root: Path) -> None:
     checkpoints = make(root)
     before = await checkpoints.take()
     sh(root, "(exec 3<>p; printf x >&3); printf x > alone")
-    report = await checkpoints.restore(await checkpoints.take(), before)
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     assert report.conflicts == () and report.notes == ()
 
 
@@ -91,7 +91,7 @@ async def test_names_of_one_file_that_come_back_as_several_are_named(root: Path,
     after = await checkpoints.take()
     expected = (_COPIES.format(names),) if names else ()
     dry = await checkpoints.carry_out([Move(after, before)], dry_run=True)
-    report = await checkpoints.restore(after, before)
+    report = await checkpoints.carry_out([Move(after, before)])
     assert dry.notes == report.notes == expected
     assert (root / "one").read_text("utf-8") == (root / "sub" / "two").read_text("utf-8") == "same"
 
@@ -105,7 +105,7 @@ async def test_a_link_made_between_two_checkpoints_is_known(root: Path, place: s
     os.link(root / "alone", root / place)
     before = await checkpoints.take()
     sh(root, f"rm alone {place}")
-    report = await checkpoints.restore(await checkpoints.take(), before)
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     assert report.notes == (_COPIES.format(f"alone, {place}"),)
 
 
@@ -115,7 +115,7 @@ async def test_a_link_that_is_gone_before_the_checkpoint_is_forgotten(root: Path
     sh(root, "rm sub/two")
     before = await checkpoints.take()
     sh(root, "rm one")
-    report = await checkpoints.restore(await checkpoints.take(), before)
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     assert report.notes == ()
 
 
@@ -143,7 +143,7 @@ async def test_a_name_that_other_systems_take_for_gits_folder_is_restored(root: 
     (root / "git~1").write_text("spoiled", encoding="utf-8")
     (root / "new").mkdir(exist_ok=True)
     (root / "new" / "GIT~1").write_text("planted", encoding="utf-8")
-    report = await checkpoints.restore(await checkpoints.take(), before)
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     assert {change.path for change in report.restored} >= {"git~1", "new/GIT~1"}
     assert (root / "git~1").read_text(encoding="utf-8") == "mine" and not (root / "new" / "GIT~1").exists()
 
@@ -153,6 +153,6 @@ async def test_a_name_that_git_refuses_is_named(root: Path) -> None:
     before = await checkpoints.take()
     (root / ".GIT").mkdir()
     (root / ".GIT" / "config").write_text("planted", encoding="utf-8")
-    report = await checkpoints.restore(await checkpoints.take(), before)
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     expected = Conflict(".GIT", "not covered by undo: a name that git does not save", decidable=False)
     assert report.conflicts == (expected,)

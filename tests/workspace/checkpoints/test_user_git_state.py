@@ -8,6 +8,7 @@ import pytest
 
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
+from agent_cli.workspace.checkpoints.types import Move
 from agent_cli.workspace.checkpoints.user_git_state import UserGitState, note_on
 
 IDENTITY = "-c user.name=n -c user.email=e@e -c core.hooksPath=/dev/null"
@@ -54,7 +55,7 @@ async def test_what_a_turn_did_to_git_is_named(root: Path, tmp_path: Path, scrip
     commit = state(root)["head"][:7]
     before = await checkpoints.take()
     sh(root, script)
-    report = await checkpoints.restore(await checkpoints.take(), before)
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     assert report.notes == ((said.format(commit=commit),) if said else ())
 
 

@@ -7,49 +7,48 @@ import typer
 
 from agent_cli.bootstrap.options import UsageError
 
-from .start import BatchRequest, start_batch
-
 batch = typer.Typer(
     help="Run many tasks, each in its own tree. `agent batch TASKS…` is short for `agent batch run TASKS…`.",
     no_args_is_help=True,
 )
 
 
-def _option(*names: str, text: str, value: str, least: float | None = None) -> Any:
+def option(*names: str, text: str, value: str, least: float | None = None) -> Any:
+    """Return the declaration of an option that takes a value."""
     return typer.Option(*names, help=text, metavar=value, min=least)
 
 
 _Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a batch.")]
 _Tasks = typer.Argument(metavar="TASKS…", help="JSONL, JSON or YAML files, or folders; - is standard input.")
-_INTO = _option("--out", "-o", text="Folder for results; default NAME-batch.", value="OUT")
-_SLOTS = _option("--jobs", "-j", text="Number of attempts at the same time.", value="N", least=1)
-_MODEL = _option("--model", "-m", text="Model to use.", value="PROVIDER/MODEL")
-_MODE = _option(text="What runs without asking; default auto-edit.", value="MODE")
-_SANDBOX = _option(text="Sandbox level for commands.", value="LEVEL")
-_EFFORT = _option(text="Reasoning effort.", value="EFFORT")
-_MAX_COST = _option(text="Limit on cost per attempt, in US dollars.", value="USD", least=0)
-_MAX_TURNS = _option(text="Limit on model calls per attempt.", value="N", least=1)
-_TIMEOUT = _option(text="Limit on an attempt, in seconds.", value="SECONDS", least=0)
-_SETUP = _option(text="Command that prepares each tree.", value="CMD")
-_VERIFY = _option(text="Command that decides whether a task is solved.", value="CMD")
-_ATTEMPTS = _option(text="Number of attempts per task.", value="N", least=1)
-_PICK = _option(text="Which attempt counts: first_verified, all or smallest_diff.", value="RULE")
-_BUDGET = _option(text="Limit on the cost of the whole batch, in US dollars.", value="USD", least=0)
-_ALLOW = typer.Option("--allow-unknown-cost", help="With --budget: run models without known prices too.")
-_FILTER = _option(text="Run only tasks whose id matches.", value="REGEX")
-_LIMIT = _option(text="Run only the first N tasks.", value="N", least=1)
-_SHUFFLE = _option(text="Shuffle the tasks by this seed.", value="SEED")
-_RETRY = _option(text="What to run again if OUT has results.", value="infra|failed|all")
-_KEEP = _option(text="Which trees to keep afterwards.", value="failed|all|none")
-_KEEP_GB = _option(text="Disk space for kept trees.", value="GB", least=0)
-_RESULT = _option(text="Also create a branch for each result.", value="patch|branch")
-_ENGINE = _option(text="Where attempts run.", value="local|dask")
-_ADDRESS = _option(text="Address of a Dask scheduler, such as tls://host:8786.", value="URL")
-_SCHEDULER = _option(text="File that a Dask scheduler wrote.", value="FILE")
+_INTO = option("--out", "-o", text="Folder for results; default NAME-batch.", value="OUT")
+SLOTS = option("--jobs", "-j", text="Number of attempts at the same time.", value="N", least=1)
+_MODEL = option("--model", "-m", text="Model to use.", value="PROVIDER/MODEL")
+MODE = option(text="What runs without asking; default auto-edit.", value="MODE")
+SANDBOX = option(text="Sandbox level for commands.", value="LEVEL")
+EFFORT = option(text="Reasoning effort.", value="EFFORT")
+MAX_COST = option(text="Limit on cost per attempt, in US dollars.", value="USD", least=0)
+MAX_TURNS = option(text="Limit on model calls per attempt.", value="N", least=1)
+_TIMEOUT = option(text="Limit on an attempt, in seconds.", value="SECONDS", least=0)
+_SETUP = option(text="Command that prepares each tree.", value="CMD")
+_VERIFY = option(text="Command that decides whether a task is solved.", value="CMD")
+_ATTEMPTS = option(text="Number of attempts per task.", value="N", least=1)
+_PICK = option(text="Which attempt counts: first_verified, all or smallest_diff.", value="RULE")
+_BUDGET = option(text="Limit on the cost of the whole batch, in US dollars.", value="USD", least=0)
+ALLOW = typer.Option("--allow-unknown-cost", help="With --budget: run models without known prices too.")
+FILTER = option(text="Run only tasks whose id matches.", value="REGEX")
+LIMIT = option(text="Run only the first N tasks.", value="N", least=1)
+_SHUFFLE = option(text="Shuffle the tasks by this seed.", value="SEED")
+RETRY = option(text="What to run again if OUT has results.", value="infra|failed|all")
+_KEEP = option(text="Which trees to keep afterwards.", value="failed|all|none")
+_KEEP_GB = option(text="Disk space for kept trees.", value="GB", least=0)
+_RESULT = option(text="Also create a branch for each result.", value="patch|branch")
+_ENGINE = option(text="Where attempts run.", value="local|dask")
+_ADDRESS = option(text="Address of a Dask scheduler, such as tls://host:8786.", value="URL")
+_SCHEDULER = option(text="File that a Dask scheduler wrote.", value="FILE")
 _INSECURE = typer.Option("--insecure-cluster", help="Accept a scheduler without TLS beyond this machine.")
 _TRACE = typer.Option("--trace", help="Write a trace of each attempt beside its session.")
-_DRY_RUN = typer.Option("--dry-run", help="Show the frozen tasks; run nothing.")
-_JSON = typer.Option("--json", help="Print events as JSON lines.")
+DRY_RUN = typer.Option("--dry-run", help="Show the frozen tasks; run nothing.")
+JSON = typer.Option("--json", help="Print events as JSON lines.")
 _DEFAULTS = (
     *("model", "mode", "sandbox", "effort", "max_cost", "max_turns", "timeout_s", "setup", "verify"),
     *("attempts", "pick"),
@@ -66,24 +65,24 @@ _CHOICES = {
 def run(
     tasks: Annotated[list[str], _Tasks],
     out: Annotated[Path | None, _INTO] = None,
-    slots: Annotated[int, _SLOTS] = 4,
+    slots: Annotated[int, SLOTS] = 4,
     model: Annotated[str, _MODEL] = "",
-    mode: Annotated[str, _MODE] = "",
-    sandbox: Annotated[str, _SANDBOX] = "",
-    effort: Annotated[str, _EFFORT] = "",
-    max_cost: Annotated[float | None, _MAX_COST] = None,
-    max_turns: Annotated[int | None, _MAX_TURNS] = None,
+    mode: Annotated[str, MODE] = "",
+    sandbox: Annotated[str, SANDBOX] = "",
+    effort: Annotated[str, EFFORT] = "",
+    max_cost: Annotated[float | None, MAX_COST] = None,
+    max_turns: Annotated[int | None, MAX_TURNS] = None,
     timeout: Annotated[float | None, _TIMEOUT] = None,
     setup: Annotated[str, _SETUP] = "",
     verify: Annotated[str, _VERIFY] = "",
     attempts: Annotated[int | None, _ATTEMPTS] = None,
     pick: Annotated[str, _PICK] = "",
     budget: Annotated[float | None, _BUDGET] = None,
-    allow_unknown_cost: Annotated[bool, _ALLOW] = False,
-    filter: Annotated[str, _FILTER] = "",
-    limit: Annotated[int | None, _LIMIT] = None,
+    allow_unknown_cost: Annotated[bool, ALLOW] = False,
+    filter: Annotated[str, FILTER] = "",
+    limit: Annotated[int | None, LIMIT] = None,
     shuffle: Annotated[int | None, _SHUFFLE] = None,
-    retry: Annotated[str, _RETRY] = "infra",
+    retry: Annotated[str, RETRY] = "infra",
     keep: Annotated[str, _KEEP] = "failed",
     keep_gb: Annotated[float, _KEEP_GB] = 10.0,
     result: Annotated[str, _RESULT] = "patch",
@@ -92,11 +91,13 @@ def run(
     scheduler_file: Annotated[str, _SCHEDULER] = "",
     insecure_cluster: Annotated[bool, _INSECURE] = False,
     trace: Annotated[bool, _TRACE] = False,
-    dry_run: Annotated[bool, _DRY_RUN] = False,
-    json: Annotated[bool, _JSON] = False,
+    dry_run: Annotated[bool, DRY_RUN] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> int:
     """Run tasks, or continue a stopped batch: the same command runs what is missing."""
     given: dict[str, Any] = dict(locals())
+    from .start import BatchRequest, start_batch
+
     for name, choices in _CHOICES.items():
         if given[name] not in choices:
             raise UsageError(f"--{name}: {given[name]!r} is not one of {', '.join(choices)}")

@@ -52,25 +52,25 @@ _TICK_S = 1.0
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line of `agent batch`."""
 
-    sources: tuple[str, ...]
-    out: Path | None
+    sources: tuple[str, ...] = ()
+    out: Path | None = None
     slots: int
     budget: float | None
     allow_unknown_cost: bool
     filter: str
     limit: int | None
-    shuffle: int | None
+    shuffle: int | None = None
     retry: Any
     keep: Any
     keep_gb: float
-    result: str
-    engine: str
-    address: str
-    scheduler_file: str
-    insecure_cluster: bool
+    result: str = "patch"
+    engine: str = "local"
+    address: str = ""
+    scheduler_file: str = ""
+    insecure_cluster: bool = False
     dry_run: bool
     json: bool
-    defaults: dict[str, Any]
+    defaults: dict[str, Any] = {}
     trace: bool = False
     closed: tuple[Path, ...] = ()
     """Files and folders hidden from agents, in addition to the results and the files of `verify_files`."""
@@ -186,11 +186,7 @@ def _chosen(tasks: list[Task], request: BatchRequest) -> list[Task]:
 
 
 def _check_places(batch: Batch, out: Path) -> None:
-    """Refuse results inside a plain folder that is copied for each attempt.
-
-    Raises:
-        UsageError: the results would be inside such a folder.
-    """
+    """Refuse results inside a plain folder that is copied for each attempt."""
     real = Path(os.path.realpath(out))
     for task in batch.tasks:
         if not task.ref and "://" not in task.repo and real.is_relative_to(task.repo):
@@ -200,11 +196,7 @@ def _check_places(batch: Batch, out: Path) -> None:
 
 
 def _check_prices(request: BatchRequest, batch: Batch) -> None:
-    """Refuse a budget for models of unknown price, because it could not be enforced.
-
-    Raises:
-        UsageError: there are such models.
-    """
+    """Refuse a budget for models of unknown price, because it could not be enforced."""
     if request.budget is None or request.allow_unknown_cost:
         return
     from agent_cli.model.routing import probe_of, resolve

@@ -41,13 +41,11 @@ def overview(found: Statistics, out: Written) -> list[str]:
     """Return the totals over all sessions."""
     total = found.total
     calls = total.calls
+    failed = f", {total.model_failed} failed" if total.model_failed else ""
     facts = [
         ("sessions", f"{total.sessions}, {lines.number(total.turns, 'prompt')}, {_span(found)}"),
         ("tokens", f"{lines.tokens(total.totals)}{_cached_of(total)}"),
-        (
-            "cost",
-            f"{lines.money(total.totals)}, {lines.number(total.totals.requests, 'model call')}" + _failed(total),
-        ),
+        ("cost", f"{lines.money(total.totals)}, {lines.number(total.totals.requests, 'model call')}{failed}"),
         (
             "tools",
             f"{lines.number(calls.calls, 'call')}{_agents(calls)}, {calls.failed} failed, {calls.denied} denied",
@@ -149,10 +147,6 @@ def _span(found: Statistics) -> str:
 def _cached_of(row: Row) -> str:
     share = row.totals.cached_share
     return "" if share is None else f", {_share(share)} of what was sent came from the cache"
-
-
-def _failed(row: Row) -> str:
-    return f", {row.model_failed} failed" if row.model_failed else ""
 
 
 def _agents(calls: ToolFigures) -> str:

@@ -1,44 +1,30 @@
 """`agent eval`: run suites, compare runs, and export them for other programs."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from agent_cli.bootstrap.options import UsageError
 
+from ..batch import app as batch_app
+from ..batch.app import option
+
 app = typer.Typer(help="Measure models and settings on suites of tasks.", no_args_is_help=True)
-
-
-def _option(*names: str, text: str, value: str, least: float | None = None) -> Any:
-    return typer.Option(*names, help=text, metavar=value, min=least)
-
 
 _SUITE = typer.Argument(
     metavar="SUITE", help="A task or a folder of tasks in Harbor's form, or SWE-bench instances.", exists=True
 )
 _OUT = typer.Argument(metavar="OUT", help="The folder of one run: OUT/MODEL of `agent eval run`.", exists=True)
-_MODELS = _option("--model", "-m", text="Model, oracle, wrong or nop (repeatable).", value="PROVIDER/MODEL")
-_ATTEMPTS = _option("--attempts", "-n", text="Number of attempts per task.", value="N", least=1)
-_SLOTS = _option("--jobs", "-j", text="Number of attempts at the same time.", value="N", least=1)
-_INTO = _option("--out", "-o", text="Folder for results; default SUITE-eval.", value="OUT")
-_MODE = _option(text="What runs without asking; default auto-edit.", value="MODE")
-_SANDBOX = _option(text="Sandbox level for commands.", value="LEVEL")
-_EFFORT = _option(text="Reasoning effort.", value="EFFORT")
-_TOOLS = _option(text="Tools to offer: core, read-only, full or names.", value="NAMES")
-_MAX_COST = _option(text="Limit on cost per attempt, in US dollars.", value="USD", least=0)
-_MAX_TURNS = _option(text="Limit on model calls per attempt.", value="N", least=1)
-_TIMEOUT = _option(text="Limit on an attempt, in seconds, in place of the task's own.", value="SECONDS", least=0)
-_BUDGET = _option(text="Limit on the cost of each model's run, in US dollars.", value="USD", least=0)
-_ALLOW = typer.Option("--allow-unknown-cost", help="With --budget: run models without known prices too.")
-_FILTER = _option(text="Run only tasks whose id matches.", value="REGEX")
-_LIMIT = _option(text="Run only the first N tasks.", value="N", least=1)
-_RETRY = _option(text="What to run again if OUT has results.", value="infra|failed|all")
-_CLONES = _option(text="SWE-bench: folder of clones named owner__name.", value="DIR")
+_MODELS = option("--model", "-m", text="Model, oracle, wrong or nop (repeatable).", value="PROVIDER/MODEL")
+_ATTEMPTS = option("--attempts", "-n", text="Number of attempts per task.", value="N", least=1)
+_INTO = option("--out", "-o", text="Folder for results; default SUITE-eval.", value="OUT")
+_TOOLS = option(text="Tools to offer: core, read-only, full or names.", value="NAMES")
+_TIMEOUT = option(text="Limit on an attempt, in seconds, in place of the task's own.", value="SECONDS", least=0)
+_BUDGET = option(text="Limit on the cost of each model's run, in US dollars.", value="USD", least=0)
+_CLONES = option(text="SWE-bench: folder of clones named owner__name.", value="DIR")
 _CHECK = typer.Option("--check", help="SWE-bench: run the tests here, without the image of the instance.")
-_DRY_RUN = typer.Option("--dry-run", help="Show the frozen tasks; run nothing.")
-_JSON = typer.Option("--json", help="Print events as JSON lines.")
-_TO = _option("--output", "-o", text="File or folder to write; default in OUT.", value="PATH")
+_TO = option("--output", "-o", text="File or folder to write; default in OUT.", value="PATH")
 
 
 @app.command()
@@ -46,24 +32,24 @@ def run(
     suite: Annotated[Path, _SUITE],
     model: Annotated[list[str], _MODELS],
     attempts: Annotated[int, _ATTEMPTS] = 1,
-    slots: Annotated[int, _SLOTS] = 4,
+    slots: Annotated[int, batch_app.SLOTS] = 4,
     out: Annotated[Path | None, _INTO] = None,
-    mode: Annotated[str, _MODE] = "",
-    sandbox: Annotated[str, _SANDBOX] = "",
-    effort: Annotated[str, _EFFORT] = "",
+    mode: Annotated[str, batch_app.MODE] = "",
+    sandbox: Annotated[str, batch_app.SANDBOX] = "",
+    effort: Annotated[str, batch_app.EFFORT] = "",
     tools: Annotated[str, _TOOLS] = "",
-    max_cost: Annotated[float | None, _MAX_COST] = None,
-    max_turns: Annotated[int | None, _MAX_TURNS] = None,
+    max_cost: Annotated[float | None, batch_app.MAX_COST] = None,
+    max_turns: Annotated[int | None, batch_app.MAX_TURNS] = None,
     timeout: Annotated[float | None, _TIMEOUT] = None,
     budget: Annotated[float | None, _BUDGET] = None,
-    allow_unknown_cost: Annotated[bool, _ALLOW] = False,
-    filter: Annotated[str, _FILTER] = "",
-    limit: Annotated[int | None, _LIMIT] = None,
-    retry: Annotated[str, _RETRY] = "infra",
+    allow_unknown_cost: Annotated[bool, batch_app.ALLOW] = False,
+    filter: Annotated[str, batch_app.FILTER] = "",
+    limit: Annotated[int | None, batch_app.LIMIT] = None,
+    retry: Annotated[str, batch_app.RETRY] = "infra",
     clones: Annotated[Path | None, _CLONES] = None,
     check: Annotated[bool, _CHECK] = False,
-    dry_run: Annotated[bool, _DRY_RUN] = False,
-    json: Annotated[bool, _JSON] = False,
+    dry_run: Annotated[bool, batch_app.DRY_RUN] = False,
+    json: Annotated[bool, batch_app.JSON] = False,
 ) -> int:
     """Run a suite with each model, or continue a stopped run: the same command runs what is missing."""
     from ..batch.start import BatchRequest
@@ -76,9 +62,8 @@ def run(
         "max_cost": max_cost, "max_turns": max_turns, "timeout_s": timeout,
     }  # fmt: skip
     batch = BatchRequest(
-        sources=(), out=None, slots=slots, budget=budget, allow_unknown_cost=allow_unknown_cost, filter=filter,
-        limit=limit, shuffle=None, retry=retry, keep="none", keep_gb=0.0, result="patch", engine="local",
-        address="", scheduler_file="", insecure_cluster=False, dry_run=dry_run, json=json, defaults={},
+        slots=slots, budget=budget, allow_unknown_cost=allow_unknown_cost, filter=filter, limit=limit,
+        retry=retry, keep="none", keep_gb=0.0, dry_run=dry_run, json=json,
     )  # fmt: skip
     return run_suite(
         EvalRequest(
@@ -98,7 +83,7 @@ def run(
 def compare(
     before: Annotated[Path, typer.Argument(metavar="A", help="The folder of a run.", exists=True)],
     after: Annotated[Path, typer.Argument(metavar="B", help="The folder of another.", exists=True)],
-    output: Annotated[Path | None, _option("--output", "-o", text="Also write a page.", value="FILE.html")] = None,
+    output: Annotated[Path | None, option("--output", "-o", text="Also write a page.", value="FILE.html")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Compare two runs task by task, and say whether the difference could be chance."""

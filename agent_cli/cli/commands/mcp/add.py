@@ -142,11 +142,7 @@ def _own(text: str, path: Path) -> dict[str, Any]:
 def _server(
     target: list[str], url: str | None, transport: str | None, env: list[str], headers: list[str]
 ) -> dict[str, Any]:
-    """Return a configuration entry.
-
-    Raises:
-        UsageError: the options do not fit together.
-    """
+    """Return a configuration entry."""
     if url is not None and target:
         raise UsageError("give either a command or --url")
     if url is None and target and _is_url(target[0]):

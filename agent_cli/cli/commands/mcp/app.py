@@ -163,9 +163,9 @@ def _failed(connection: Connection, error: ServerError, after: str) -> Iterator[
     name = connection.definition.name
     yield f"{name}: failed after {after}"
     yield f"  {_line(str(error))}"
-    if connection.log:
+    if connection.log_lines:
         yield "  last lines on stderr:"
-        yield from (f"    {_line(line)}" for line in list(connection.log)[-8:])
+        yield from (f"    {_line(line)}" for line in list(connection.log_lines)[-8:])
 
 
 def _ms(began: float) -> str:
@@ -173,11 +173,7 @@ def _ms(began: float) -> str:
 
 
 def _agrees() -> bool:
-    """Ask the user.
-
-    Raises:
-        UsageError: standard input or output is not a terminal.
-    """
+    """Ask the user."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("trusting a server needs your confirmation: run this in a terminal, or add --yes")
     return input("Trust it? It runs with your rights. [y] Yes [n] No (empty: n): ").strip().lower() in ("y", "yes")

@@ -14,7 +14,7 @@ import typer
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.plugins import loaded_plugin, prepare_data, store_of
 from agent_cli.bootstrap.setup import Setup
-from agent_cli.extensions.plugins.fetch import Fetched, fetch, what_is_there
+from agent_cli.extensions.plugins.fetch import fetch, what_is_there
 from agent_cli.extensions.plugins.layouts import read_plugin
 from agent_cli.extensions.plugins.plugin import Plugin, PluginError
 from agent_cli.extensions.plugins.sources import Source, parse_source
@@ -160,13 +160,8 @@ async def _offered(source: Source, scratch: Path, otherwise: str) -> _Offer:
             market = "" if source.entry else await what_is_there(source, scratch, processes.run, env)
             hint = f". It is a marketplace: write {source}#NAME; {market}" if market else ""
             raise PluginError(f"{error}{hint}") from error
-    return _Offer(plugin, _as_installed(found, plugin, source))
-
-
-def _as_installed(found: Fetched, plugin: Plugin, source: Source) -> Installed:
-    return Installed(
-        hash=digest(found.root, plugin.name), source=str(source), commit=found.commit, version=plugin.version
-    )
+    hash = digest(found.root, plugin.name)
+    return _Offer(plugin, Installed(hash=hash, source=str(source), commit=found.commit, version=plugin.version))
 
 
 def _print_origin(offer: _Offer) -> None:
@@ -181,11 +176,7 @@ def _print_all(lines: Iterator[str]) -> None:
 
 
 def _agrees(offer: _Offer, yes_hash: str | None, question: str) -> bool:
-    """Ask the user, unless exactly this hash was given.
-
-    Raises:
-        UsageError: the user cannot be asked, or another hash was given.
-    """
+    """Ask the user, unless exactly this hash was given."""
     hash = offer.installed.hash
     if yes_hash is not None:
         if yes_hash != hash:

@@ -42,8 +42,10 @@ def list_plugins(json: Annotated[bool, typer.Option("--json", help="One JSON obj
         print_json(content)
         return 0
     print("\n".join(_table(listed)) or _NONE)
-    for row in (*_elsewhere(others), *_declared(declared)):
+    for row in _elsewhere(others):
         print(row)
+    if declared:
+        print("\nDeclared by this project, and not used: " + line("; ".join(declared)))
     return 0
 
 
@@ -130,11 +132,6 @@ def _elsewhere(others: list[Elsewhere]) -> Iterator[str]:
         yield "\nInstalled in other agents, and not used here:"
     for each in others:
         yield f"  {line(each.name)} ({each.agent}): agent plugin add {shlex.quote(line(each.folder))}"
-
-
-def _declared(declared: tuple[str, ...]) -> Iterator[str]:
-    if declared:
-        yield "\nDeclared by this project, and not used: " + line("; ".join(declared))
 
 
 def _facts(setup: Setup, each: LoadedPlugin) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,8 @@ def report(setup: Setup, plugin: Plugin) -> Iterator[str]:
     yield "  What would run, with your rights:" if runs else "  It runs nothing."
     yield from (f"    {each}" for each in runs)
     unused = (*plugin.unused, *effects.agent_lines(plugin))
-    for title, lines in (("Not used:", unused), ("Cannot be read:", _notes(setup, plugin))):
+    notes = (*plugin.notes, *effects.hooks_of(plugin)[1], *servers_of(setup, plugin).notes)
+    for title, lines in (("Not used:", unused), ("Cannot be read:", notes)):
         if lines:
             yield f"  {title}"
             yield from (f"    {line(each)}" for each in lines)
@@ -90,7 +91,3 @@ def line(text: str) -> str:
     """Return a text on one line, with control and invisible characters escaped; keeps an indent of two spaces."""
     indent = "  " * text.startswith("  ")
     return indent + visible_line(text.encode("utf-8", "replace").decode())
-
-
-def _notes(setup: Setup, plugin: Plugin) -> tuple[str, ...]:
-    return (*plugin.notes, *effects.hooks_of(plugin)[1], *servers_of(setup, plugin).notes)

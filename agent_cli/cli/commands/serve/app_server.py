@@ -129,9 +129,9 @@ async def _serve_socket(make: Callable[[], "AppServer"], path: str) -> int:
 
     with ExitStack() as stack:
         ended = stack.enter_context(_ended_by_signals(server, stack.close))
-        found = stack.enter_context(listening(path))
-        listener = await asyncio.start_unix_server(accept, sock=found.socket, limit=LONGEST_LINE)
-        print(f"agent: serving on {visible(str(found.path))}", file=sys.stderr)
+        bound, place = stack.enter_context(listening(path))
+        listener = await asyncio.start_unix_server(accept, sock=bound, limit=LONGEST_LINE)
+        print(f"agent: serving on {visible(str(place))}", file=sys.stderr)
         await server.over.wait()
         listener.close()
         await server.aclose()

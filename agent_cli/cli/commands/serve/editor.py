@@ -58,15 +58,12 @@ class EditorHost(SessionHost, acp_host.EditorHost):
         return header.cwd
 
     def picture(self, data: bytes) -> Image:
-        from base64 import b64encode
-
         from agent_cli.tools.files.images import PictureError, fit
 
         try:
-            fitted = fit(data)
+            return fit(data).image
         except PictureError as error:
             raise HostError(str(error)) from error
-        return Image(fitted.media_type, b64encode(fitted.data).decode("ascii"))
 
     async def check_login(self) -> None:
         setup = Setup(self._chosen)

@@ -23,25 +23,10 @@ _LOCAL_PEERCRED = 1
 _XUCRED_BYTES = 76
 
 
-class UnixSocket:
-    """A listening socket at a path."""
-
-    def __init__(self, path: Path, bound: socket.socket) -> None:
-        """`bound` is a socket that listens at `path`."""
-        self.path = path
-        self.socket = bound
-        self._identity = _identity(path)
-
-    def remove(self) -> None:
-        """Remove the path, if it still refers to this socket."""
-        with contextlib.suppress(OSError, TimeoutError), _locked(self.path.parent):
-            if _identity(self.path) == self._identity:
-                self.path.unlink()
-
-
 @contextlib.contextmanager
-def listening(name: str) -> Iterator[UnixSocket]:
-    """Listen at a path; it is removed at the end.
+def listening(name: str) -> Iterator[tuple[socket.socket, Path]]:
+    """Listen at a path, which is removed at the end if it is still the same socket; yield the socket and the
+    absolute path.
 
     Raises:
         UsageError: the path cannot be used, or another process serves there.
@@ -57,14 +42,16 @@ def listening(name: str) -> Iterator[UnixSocket]:
             _check_free(path)
             bound = _bound(draft)
             draft.rename(path)  # a visible socket accepts connections at once; a stale one is replaced
-            found = UnixSocket(path, bound)
+            identity = _identity(path)
     except (OSError, TimeoutError) as error:
         raise UsageError(f"--socket {path}: {error.strerror or error}") from error
     try:
-        yield found
+        yield bound, path
     finally:
-        found.remove()
-        found.socket.close()
+        with contextlib.suppress(OSError, TimeoutError), _locked(path.parent):
+            if _identity(path) == identity:
+                path.unlink()
+        bound.close()
 
 
 def refusal(connection: socket.socket) -> str:
@@ -103,11 +90,7 @@ def _descends(pid: int, ancestor: int) -> bool:
 
 
 def _check_folders(folder: Path) -> None:
-    """Check that nobody else can replace the socket, in its folder or through a folder above it.
-
-    Raises:
-        UsageError: somebody can, or there is no such folder.
-    """
+    """Check that nobody else can replace the socket, in its folder or through a folder above it."""
     try:
         real = folder.resolve(strict=True)
         found = [(each, each.stat()) for each in (real, *real.parents)]
@@ -135,11 +118,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _check_free(path: Path) -> None:
-    """Check that a path is free or has a socket that nobody serves any more.
-
-    Raises:
-        UsageError: the socket is served, or another file is there.
-    """
+    """Check that a path is free or has a socket that nobody serves any more."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:

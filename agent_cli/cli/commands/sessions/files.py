@@ -69,11 +69,7 @@ def export(
 
 
 def _format(given: str | None, output: Path | None) -> Format:
-    """Return the format.
-
-    Raises:
-        UsageError: the format is unknown, or cannot be inferred from the file's extension.
-    """
+    """Return the format."""
     known: dict[str, Format] = {"md": "md", "markdown": "md", "json": "json", "html": "html"}
     if given is not None:
         if given.lower() not in known:
@@ -106,12 +102,7 @@ def _print(text: str) -> None:
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    """Write a file atomically, readable only by its owner, because it is a conversation.
-
-    Raises:
-        UsageError: it exists.
-        StoreError: it cannot be written.
-    """
+    """Write a file atomically, readable only by its owner, because it is a conversation."""
     try:
         if force and path.exists() and not path.is_file():
             path.write_bytes(text.encode())  # a device, say

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.bootstrap.sandbox_setup import measured_for, wanted_for
+from agent_cli.bootstrap.sandbox_setup import measured, wanted_for
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import KEY_FILE, KeyedEnvironment, keyed
 from agent_cli.config.dirs import defines_servers, has_plugins, worktrees_dir
@@ -76,7 +76,7 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
     yield await _found("state folder", "FAIL", _state(setup))
     if text := _worktrees(setup):
         yield Finding("ok", "worktrees", text)
-    strength = await measured_for(setup)
+    strength = await measured()
     yield await _found("sandbox", "note", _sandbox(setup, strength))
     if text := _promises(setup, strength):
         yield Finding("ok", "promises", text)

@@ -23,8 +23,7 @@ from agent_cli.ui.headless.runner import StopHandle
 from agent_cli.ui.signals import signal_handlers
 
 from .options import FORMATS, OPTIONS
-from .order import ReviewOrder, order_of
-from .reviewing import carry_out, review_setup
+from .reviewing import ReviewOrder, carry_out, order_of, review_setup
 
 
 def run_review(values: dict[str, Any]) -> int:
@@ -68,11 +67,7 @@ def _progress(line: str) -> None:
 
 
 def _targets(chosen: ParsedOptions) -> list[tuple[str, str]]:
-    """Return the formats and files to write.
-
-    Raises:
-        UsageError: there is no such format, or a file cannot be written; checked before the review.
-    """
+    """Return the formats and files to write; all are checked before the review."""
     found = []
     if (name := chosen.text("output_file")) is not None:
         found.append(("--output-file", chosen.text("format") or "text", name))

@@ -21,8 +21,7 @@ from agent_cli.store.session_file import StoreError
 from agent_cli.ui.headless.runner import StopHandle
 
 from .options import SESSION_OPTIONS, typed_options
-from .order import ReviewOrder, order_of
-from .reviewing import carry_out, review_setup
+from .reviewing import ReviewOrder, carry_out, order_of, review_setup
 
 _EXPECTED = (ReviewError, UsageError, ConfigError, StoreError, NoModel, ModelError)
 

@@ -1,26 +1,28 @@
-"""Run a review: collect the change, and have sessions of the engine review it in plan mode."""
+"""Run a review: read the order, collect the change, and have sessions of the engine review it in plan mode."""
 
 import asyncio
 import contextlib
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import Any, get_args
 
 import msgspec
 
-from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.sandbox_setup import confining_for
 from agent_cli.bootstrap.session_builder import permissions_of
 from agent_cli.bootstrap.setup import Embedding, Setup, with_values
 from agent_cli.engine.model_calls.budget import SharedBudget
 from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.fs.files import read_regular
 from agent_cli.protocol.actions import Allow, ReadPath
-from agent_cli.review.finding import Review
+from agent_cli.review.finding import Finding, PreviousError, Review, TargetKind, earlier_findings
 from agent_cli.review.git_reader import GitReader, git_reader
-from agent_cli.review.material import Material, collect
-from agent_cli.review.passes import ReviewRun
+from agent_cli.review.material import Material, Selection, collect, read_patch
+from agent_cli.review.passes import Request, ReviewRun
 from agent_cli.review.placing import Placer
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.ui.headless.runner import StopHandle
@@ -28,10 +30,57 @@ from agent_cli.ui.text.lines import number
 from agent_cli.workspace.git.repository import git_folder
 
 from .conversations import TOOLS, ReviewSessions
-from .order import ReviewOrder
+from .options import LIMITS, PRIORITIES, TARGETS
 
 _CANCEL_S = 15.0
 """Seconds allowed for stopping before the review ends without waiting."""
+_LARGEST_PREVIOUS = 50_000_000
+
+
+class ReviewOrder(msgspec.Struct, frozen=True):
+    """A requested review."""
+
+    selection: Selection
+    request: Request
+    fail_on: int = len(PRIORITIES) - 1
+
+
+async def order_of(values: Mapping[str, Any], folder: Path) -> ReviewOrder:
+    """Return the review that the options, given by key, describe; `positional` contains the instructions. Paths
+    are relative to `folder`.
+
+    Raises:
+        UsageError: options exclude each other, or have invalid values.
+        ReviewError: a patch cannot be read.
+    """
+    given = [option.key for option in TARGETS if values.get(option.key) not in (None, False)]
+    if len(given) > 1:
+        raise UsageError(
+            f"{' and '.join(f'--{name}' for name in given)} cannot be combined: review one target at a time"
+        )
+    for option in LIMITS:
+        limit = values.get(option.key)
+        if limit is not None and not limit > 0:  # also rejects nan
+            raise UsageError(f"{option.names[0]}: {limit:g} is not greater than 0")
+    kind: TargetKind | None = next((each for each in get_args(TargetKind) if each in given), None)
+    ref = values.get(kind) if kind in ("base", "commit", "patch") else None
+    selection = Selection(kind, ref or "")
+    if kind == "patch" and ref is not None:
+        selection = Selection(kind, patch=await read_patch(folder / ref), name=os.path.basename(ref))
+    request = Request(
+        values.get("positional") or "", _previous(values.get("previous"), folder), values.get("max_findings")
+    )
+    return ReviewOrder(selection, request, PRIORITIES.index(values.get("fail_on") or PRIORITIES[-1]))
+
+
+def _previous(name: str | None, folder: Path) -> tuple[Finding, ...]:
+    if name is None:
+        return ()
+    try:
+        return earlier_findings(read_regular(folder / name, _LARGEST_PREVIOUS))
+    except (OSError, PreviousError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"--previous {name}: {why}") from error
 
 
 def review_setup(chosen: ParsedOptions) -> Setup:

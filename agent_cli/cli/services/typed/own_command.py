@@ -25,22 +25,6 @@ _KILLED = 137
 _LOOK_EVERY_S = 0.1
 
 
-class _Output:
-    """Shows the output of a command until it continues in the background, and logs it for the background job."""
-
-    def __init__(self, emit: Callable[[str], None], log: OutputLog | None) -> None:
-        self._emit, self._log = emit, log
-        self._sanitizer = Sanitizer()
-        self.is_shown = True
-
-    def feed(self, data: bytes) -> None:
-        """Process a piece of output."""
-        if self._log is not None:
-            self._log.feed(data)
-        if self.is_shown:
-            self._emit(self._sanitizer.feed(data))
-
-
 async def run_own_command(
     command: str, opened: OpenSession, emit: Callable[[str], None], background: asyncio.Event | None
 ) -> CommandEnd:
@@ -53,13 +37,20 @@ async def run_own_command(
     log = None
     if background is not None:
         log = OutputLog(context.spill_dir, new_id("own"), lambda _: None, redactor=context.redactor)
-    output = _Output(emit, log)
+    sanitizer, is_shown = Sanitizer(), True
+
+    def take(output: bytes) -> None:
+        if log is not None:
+            log.feed(output)
+        if is_shown:
+            emit(sanitizer.feed(output))
+
     env = dict(os.environ)  # without variables exported by the model's commands: a PATH of theirs would apply
     running = await opened.processes.start(
         [shell_program(env.get("PATH", "")), "-c", "--", command],
         cwd=context.shell.start,
         env=env,
-        on_output=output.feed,
+        on_output=take,
     )
     try:
         while not await running.ended_within(_LOOK_EVERY_S):
@@ -73,7 +64,7 @@ async def run_own_command(
                 background.clear()
                 emit(f"[{MAX_RUNNING} jobs are running already: this command stays in the foreground]\n")
                 continue
-            output.is_shown = False
+            is_shown = False
             return CommandEnd(job=context.jobs.add(command, running, log, begun).id)
     finally:
         if log is not None:

@@ -1,6 +1,5 @@
 """Convert the bytes of an Anthropic Messages response to model events. Blocks follow each other; data outside a
-block, or in an unknown kind of block, is skipped.
-"""
+block, or in an unknown kind of block, is skipped."""
 
 from collections.abc import Iterator
 from typing import Any

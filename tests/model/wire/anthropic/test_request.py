@@ -10,7 +10,7 @@ from agent_cli.model.types.base import LearnedLimits, ModelInfo, ModelRequest, T
 from agent_cli.model.types.json import Json
 from agent_cli.model.types.provider_table import PROVIDERS, Route
 from agent_cli.model.wire.anthropic.dialect import AnthropicDialect
-from agent_cli.model.wire.anthropic.thinking import longest_answer, thinking_of
+from agent_cli.model.wire.anthropic.request import longest_answer, thinking_of
 from agent_cli.model.wire.dialect import EncodedRequest
 from agent_cli.protocol.messages import (
     AssistantMessage,
