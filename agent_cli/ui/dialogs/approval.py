@@ -101,7 +101,7 @@ class ApprovalDialog(Dialog):
     def move_commands(self, theme: Theme, width: int, rows: int) -> Sequence[ApprovalItem]:
         """Return the calls whose commands must be printed above, because the question with them needs
         more than `rows` rows. The question then does not contain them."""
-        items, at = self._calls.items, self._calls.at
+        items, current = self._calls.items, self._calls.at
         if (
             self._stage != "call"
             or not self._holds(items)
@@ -109,12 +109,13 @@ class ApprovalDialog(Dialog):
         ):
             return ()
         listed = [row for at in range(len(items)) for row in self._rows(at, theme, width)] if items[1:] else []
-        sizes = []
-        for self._calls.at in reversed(range(len(items))):
-            facts = self._facts(theme, width)
-            sizes.append(len(self._head(theme, width)) + len(facts) + len(self._choices(theme, width, 0)))
-        self._calls.at = at
-        self._is_above = len(listed) + max(sizes) > rows
+        heights = []
+        for at in range(len(items)):  # each call as it will be asked about
+            self._calls.at = at
+            parts = (self._head(theme, width), self._facts(theme, width), self._choices(theme, width, 0))
+            heights.append(sum(map(len, parts)))
+        self._calls.at = current
+        self._is_above = len(listed) + max(heights) > rows
         return items if self._is_above else ()
 
     def _holds(self, items: Sequence[ApprovalItem]) -> bool:
