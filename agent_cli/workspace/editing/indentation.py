@@ -26,9 +26,10 @@ def unit_of(lines: Iterable[str]) -> str:
         indent = indent_of(line)
         tabs += indent.startswith("\t")
         spaces += indent.startswith("  ")
-        if 2 <= len(indent) - last <= 8:
-            steps[len(indent) - last] += 1
-        last = len(indent)
+        if "\t" not in indent:  # a tab is as wide as the editor says
+            if 2 <= len(indent) - last <= 8:
+                steps[len(indent) - last] += 1
+            last = len(indent)
     if tabs > spaces:
         return "\t"
     return " " * (steps.most_common(1)[0][0] if steps else 4)

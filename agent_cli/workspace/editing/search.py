@@ -129,11 +129,15 @@ def find(
     """
     most = len(text) + 1 if everywhere or choose else MAX_PLACES + 1
     search = Search(text, old, new, whole_lines, most)
+    ended = search
+    if old.endswith("\n") and not text.endswith("\n"):  # a last line without its end is compared as if it had one
+        ended = Search(f"{text}\n", old, new, whole_lines, most)
+        search = ended if whole_lines else search
     skipped = len(text) > MAX_LAX_CHARS
     for name, layer in LAYERS[:1] if skipped else LAYERS:
         if everywhere and name == NEAR:
             continue
-        places = layer(search)
+        places = layer(search if layer in (_exact, _file_ends) else ended)
         if len(places) > 1 and everywhere:
             places = _apart(places)
         elif len(places) > 1:
@@ -143,20 +147,30 @@ def find(
                 return Several(name, tuple(starts[: MAX_PLACES + 1]))
             places = [places[chosen]]
         if places:
-            return _match(name, places, tuple(search.inside_words))
+            return _match(name, places, tuple(search.inside_words), len(text))
     return Missing(inside_words=tuple(search.inside_words[: MAX_PLACES + 1]), skipped=skipped)
 
 
-def _match(name: str, places: list[LineRange], inside_words: tuple[int, ...]) -> Match | Missing:
+def _match(name: str, places: list[LineRange], inside_words: tuple[int, ...], length: int) -> Match | Missing:
+    """Return the match; `length` is that of the text, without a line end that it was searched with."""
     pieces: list[Piece] = []
     for place in places:
         if place.pieces is None:
             return Missing(place.why, place.start)
-        pieces += place.pieces
+        pieces += [_within(piece, length) for piece in place.pieces]
     if any(place.deeper for place in places):
         name = name or INDENTED
-    spans = tuple((place.start, place.end) for place in places)
+    spans = tuple((place.start, min(place.end, length)) for place in places)
     return Match(name, spans, tuple(pieces), inside_words)
+
+
+def _within(piece: Piece, length: int) -> Piece:
+    """Return a change without the line end behind the text; what is inserted behind it becomes a new last line."""
+    start, end, new = piece
+    if end <= length:
+        return piece
+    new = new.removesuffix("\n")
+    return (length, length, f"\n{new}") if start > length else (start, length, new)
 
 
 def _apart(places: list[LineRange]) -> list[LineRange]:
@@ -248,7 +262,7 @@ def _numbered(search: Search) -> list[LineRange]:
     """Match whole lines written with the line numbers shown by `read_file`, near those lines."""
     lines = passage(search.old, "").old
     numbers = [int(found.group(1)) for line in lines if (found := _NUMBERED.match(line))]
-    if len(numbers) != len(lines) or numbers != list(range(numbers[0], numbers[0] + len(lines))):
+    if not numbers or len(numbers) != len(lines) or numbers != list(range(numbers[0], numbers[0] + len(lines))):
         return []
     old, new = (_NUMBERED.sub("", text) for text in (search.old, search.new))
     places = _exact(Search(search.text, old, new, True, search.most))

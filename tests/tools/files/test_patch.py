@@ -52,6 +52,13 @@ def envelope(*lines: str) -> str:
     return "\n".join(["*** Begin Patch", *lines, "*** End Patch"]) + "\n"
 
 
+async def test_lines_behind_a_last_line_without_its_end_stay_lines(context: ToolContext, root: Path) -> None:
+    for number, shown in enumerate((" b", " b  ")):
+        (root / f"{number}").write_bytes(b"a \nb")
+        await apply(context, envelope(f"*** Update File: {number}", "@@", " a", shown, "+c"))
+        assert (root / f"{number}").read_bytes() == b"a \nb\nc"
+
+
 async def test_several_files_are_changed_at_once(context: ToolContext, root: Path) -> None:
     (root / "a.py").write_bytes(b"def one():\n    return 1\n\ndef two():\n    return 1\n")
     (root / "old.txt").write_bytes(b"gone\n")

@@ -11,6 +11,7 @@ from agent_cli.workspace.editing.normalize import escapes, line_end_blanks, typo
 from agent_cli.workspace.editing.search import MAX_LAX_CHARS, Match, Missing, Several, find
 from agent_cli.workspace.editing.transplant import replaced
 from tests.costs import assert_cheaper, assert_linear
+from tests.fuzz import tries
 from tests.rows import each_row
 
 
@@ -31,6 +32,10 @@ def made(text: str, old: str, new: str, **how: bool) -> tuple[str, str]:
         ("if a:\n    go()\n", "go()", "go()\n    stop()", "if a:\n    go()\n    stop()\n", ""),
         ("x = 10\ny\nx = 1", "x = 1\n", "x = 2\n", "x = 10\ny\nx = 2", "but for the very start or end of the file"),
         ("one  \ntwo\n", "one \ntwo\n", "one  \ntwo  \nthree  \n", "one  \ntwo  \nthree  \n", "but for blanks at line ends"),
+        ("a \nb", "a\nb\n", "a\nb\nc\n", "a \nb\nc", "but for blanks at line ends"),
+        ("  a\n  b", "a\nb\n", "a\nb\nc\n", "  a\n  b\n  c", "but for indentation"),
+        ("a\n“b”", 'a\n"b"\n', 'a\n"b"\nc\n', "a\n“b”\nc", "but for quotes, dashes, special spaces or accents"),
+        ("a \nb", "a\nb\n", "a\n", "a \n", "but for blanks at line ends"),
         ("x\na\nb\n", "2\ta\n3\tb", "2\ta\n3\tc", "x\na\nc\n", "but for the line numbers written into it"),
         ("a  \nb \nc", "a\nb\nc", "a\nx\nc", "a  \nx \nc", "but for blanks at line ends"),
         ("a\nb\n", "a \nb ", "a \nx ", "a\nx\n", "but for blanks at line ends"),
@@ -51,6 +56,10 @@ def test_each_layer(text: str, old: str, new: str, after: str, layer: str) -> No
 def test_ends_of_the_file_are_the_ends() -> None:
     assert made("x = 10\ny\nx = 1", "x = 1\n", "x = 2\n", everywhere=True)[0] == "x = 10\ny\nx = 2"
     assert isinstance(find("start\nimport os\n", "\ufeffimport os\nx", "y"), Missing)
+
+
+def test_the_last_line_without_its_end_is_one_of_two_places() -> None:
+    assert find("x\ny\nx", "x\n", "z\n", whole_lines=True) == Several("", (0, 4))
 
 
 def test_a_layer_that_finds_two_places_ends_the_search() -> None:
@@ -163,3 +172,53 @@ def test_nothing_outside_the_span_changes(
         for line in _NEW.split("\n")
     )
     assert inside == (wanted.replace("'", "’") if curly else wanted) + "\n"
+
+
+_NAMES = [
+    "a b",
+    "c",
+    "def f():",
+    "    return 1",
+    "",
+    "  x",
+    "x = 'y'",
+    "}",
+    "    }",
+    "# – dash",
+    "quote “x”",
+    "end",
+]
+
+
+def _as_written(line: str, chance: random.Random, how: str) -> str:
+    """A line as a model may write it."""
+    plain = line.replace("–", "-").replace("“", '"').replace("”", '"')
+    return {"exact": line, "blanks": line + chance.choice(["", " ", "  "]), "plain": plain}[how]
+
+
+def _trimmed(lines: list[str]) -> str:
+    """Lines without blanks at their ends, and without empty lines at the end of them all."""
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n")
+
+
+@pytest.mark.parametrize("how", ["exact", "blanks", "plain"])
+def test_lines_are_changed_where_they_are_and_never_joined(how: str) -> None:
+    chance = random.Random(how)
+    for _ in range(tries(16_000)):
+        lines = [chance.choice(_NAMES) + chance.choice(["", "1", "2", "3"]) for _ in range(chance.randint(1, 9))]
+        lines += [] if lines[-1] else ["end"]
+        text = "\n".join(lines) + chance.choice(["", "\n"])
+        first = chance.randrange(len(lines))
+        passage = lines[first : first + chance.randint(1, 4)]
+        new = list(passage)
+        new.insert(chance.randint(0, len(new)), "    new")
+        if chance.random() < 0.5:
+            new[chance.randrange(len(new))] += "!"
+        written = {line: _as_written(line, chance, how) for line in passage}
+        end = chance.choice(["", "\n"])
+        old = "\n".join(written[line] for line in passage) + end
+        found = find(text, old, "\n".join(written.get(line, line) for line in new) + end, whole_lines=True)
+        if isinstance(found, Match) and any(passage):
+            wanted = [*lines[:first], *new, *lines[first + len(passage) :]]
+            got = replaced(text, list(found.pieces)).split("\n")
+            assert _trimmed(got) == _trimmed(wanted), (text, old)
