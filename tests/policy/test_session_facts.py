@@ -18,6 +18,9 @@ def test_a_reader_that_may_be_another_program_by_now_asks(text: str) -> None:
     plain = authorize(command(text), policy())
     assert isinstance(authorize(command(text, shadowed=("cat", "git", "xargs")), policy()), Ask)
     assert isinstance(authorize(command(text, shadowed=("*",)), policy()), Ask)
+    for script, found in (("egrep x a", "grep"), ("npm --version", "node")):  # by the PATH as well
+        assert isinstance(authorize(command(script, shadowed=(found,)), policy()), Ask)
+        assert kind(authorize(command(script), policy())) == "allow"
     assert kind(authorize(command(text, shadowed=("python",)), policy())) == kind(plain)
 
 

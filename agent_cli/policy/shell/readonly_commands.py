@@ -135,7 +135,6 @@ READERS: dict[str, Program] = {
     "nl": Program(r"-[bhf](a|t|n)|-w\d+|-n(ln|rn|rz)|-s.+|-[iv]\d+", "-[bnwsiv]"),
     "rev": Program(),
     "tac": Program("-[br]+"),
-    "zcat": Program(),
     "hostname": Program(most=0, paths=False),
     "paste": Program("-[sz]+|-d.+", "-d"),
     "comm": Program("-[123z]+|--total|--nocheck-order"),
@@ -180,9 +179,6 @@ READERS: dict[str, Program] = {
     "expand": Program(r"-t\d+|-i", "-t"),
     "xxd": Program(r"-[bgu]+|-[lsc]\d+", "-[lscg]", most=1, globs="none", options_first=True),
     "base64": Program(r"-i|-w\d+|--wrap=\d+", "-w", most=1),
-    "tar": Program(
-        "-t[vzjJ]*f", operand="[^:]*", pattern="t[vzjJ]*f", unpatterned="-t[vzjJ]*f", globs="none", ends=False
-    ),
     "free": Program("-[bkmghtw]+", most=0, paths=False),
     "locale": Program("-a", most=0, paths=False),
     "jq": Program(
@@ -198,7 +194,7 @@ READERS: dict[str, Program] = {
 
 _VERSION = r"--version|-V"
 _WHOLE: dict[str, str] = {
-    **dict.fromkeys("python python3 cargo rustc gcc g++ clang make cmake pip pip3 uv git".split(), _VERSION),
+    **dict.fromkeys("python python3 gcc g++ clang make cmake pip pip3 uv git".split(), _VERSION),
     **dict.fromkeys("node npm ruby perl php docker".split(), "--version|-v|-V"),
     "java": r"--?version",
     **dict.fromkeys(["go", "openssl"], r"version"),
@@ -248,7 +244,6 @@ GIT_READERS: dict[str, Program] = {
     "config": _git("--get|--get-all|--local", most=1, opens="", operand=_SETTING),
     "config get": _git("--all|--local", most=1, opens="", operand=_SETTING),
     "symbolic-ref": _git("-q|--(short|quiet)", most=1, opens=""),
-    "submodule status": _git("--cached", opens=""),
     "notes list": _git("", most=1, opens=""),
     "diff-tree": _git(_LOG + "|-[rtmc]+|--no-commit-id", "-[SGL]"),
     "status": _git(

@@ -218,12 +218,17 @@ def _asking_rule(texts: Sequence[str], policy: Policy) -> Rule | None:
     return max(asking, key=lambda rule: bool(rule.pattern), default=None)
 
 
+_STARTS = {"egrep": "grep", "fgrep": "grep", "npm": "node"}
+"""Read-only programs that are scripts, with the program that each finds by the PATH."""
+
+
 def is_doubtful(part: SimpleCommand, policy: Policy) -> bool:
     """Return True if earlier calls of the session may have changed what this one runs, so that the tables do
     not apply. A program in the workspace counts where no sandbox would hold it."""
-    if policy.local and not policy.sandboxed and ("*" in policy.local or program(part) in policy.local):
+    names = {"*", program(part), _STARTS.get(program(part), "*")}
+    if not policy.sandboxed and not names.isdisjoint(policy.local):
         return True
-    if policy.shadowed and ("*" in policy.shadowed or program(part) in policy.shadowed):
+    if not names.isdisjoint(policy.shadowed):
         return True
     return is_redefined(part, policy) or any(map(destructive.may_change_what_runs, policy.altered))
 
