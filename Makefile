@@ -12,7 +12,7 @@ MCP_SERVERS := $(VENV)/.installed-mcp-servers
 export PYTHONDONTWRITEBYTECODE :=
 
 # On two processors: many tests wait most of their time, for a person at a terminal or for a command.
-IN_PARALLEL := -n 4 --dist worksteal
+IN_PARALLEL := -n 6 --dist worksteal
 
 .PHONY: demo test test-bare test-long lint types bench bench-peers pictures standalone mcp-servers clean
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.fuzz import LEVEL, tries
+from tests.sandbox import trials
 
 # Each run tries the same examples, so that what fails has to do with the change; a long run tries new ones.
 settings.register_profile("suite", max_examples=tries(100), deadline=None, derandomize=not LEVEL)
@@ -20,7 +21,7 @@ settings.load_profile("suite")
 gc.disable()  # until all tests are found: they stay, and looking through them again and again cost most of the time
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let programs start as from a terminal: in the background of a script interrupts are ignored, and `nohup` has
     SIGHUP ignored. Let `python3` be an interpreter: that of a version manager is a script that looks for one each
     time."""
@@ -33,6 +34,8 @@ def pytest_configure() -> None:
             signal.signal(number, action)
     folders = os.environ["PATH"].split(os.pathsep)
     os.environ["PATH"] = os.pathsep.join(sorted(folders, key=_has_scripts))
+    if config.getoption("numprocesses", None):
+        trials.settings()  # the workers inherit what it finds
 
 
 def _has_scripts(folder: str) -> bool:

@@ -50,6 +50,9 @@ class Place(NamedTuple):
     tmp: Path
 
 
+_KNOWN = "AGENT_TESTS_SETTINGS"
+
+
 @functools.cache
 def users() -> list[tuple[int, str]]:
     """Those this machine lets us be, with an interpreter that they can run."""
@@ -76,7 +79,9 @@ def _is_for_everybody(python: str) -> bool:
 
 @functools.cache
 def settings() -> list[Setting]:
-    """Each mechanism for each user that can have it here."""
+    """Each mechanism for each user that can have it here, tried once for all processes of a run of tests."""
+    if known := os.environ.get(_KNOWN):
+        return [Setting(uid, python, tuple(means)) for uid, python, means in json.loads(known)]
     found = []
     program = bubblewrap.program()
     for uid, python in users():
@@ -85,6 +90,7 @@ def settings() -> list[Setting]:
             each += [("bubblewrap", program, True, True)]
             each += [("bubblewrap", program, uid != 0, uid == 0)]
         found += [Setting(uid, python, means) for means in each if works(uid, python, means)]
+    os.environ[_KNOWN] = json.dumps([setting[:3] for setting in found])
     return found
 
 
