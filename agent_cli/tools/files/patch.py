@@ -4,7 +4,7 @@ anything is written, and completed writes are reverted if a later one fails."""
 import os
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -39,7 +39,7 @@ _HUNK = lazy_regex(r"(?m)^@@ ")
 class PatchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of `apply_patch`."""
 
-    patch: Annotated[str, msgspec.Meta(description="The whole patch")]
+    patch: str
 
 
 class Create(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ class WriteParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of `write_file`."""
 
     path: str
-    content: Annotated[str, msgspec.Meta(description="The whole file")]
+    content: str
     may_shrink: Annotated[bool, msgspec.Meta(description="Most of the old content is removed on purpose")] = False
 
 

@@ -24,7 +24,7 @@ _MAX_STATTED = 50_000
 class GrepParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of `grep`."""
 
-    pattern: Annotated[str, msgspec.Meta(description="Regular expression")]
+    pattern: str
     path: str = "."
     glob: Annotated[str, msgspec.Meta(description="Only these files, e.g. *.py")] = ""
     context: Annotated[int, msgspec.Meta(description="Lines around each match")] = 0

@@ -1,7 +1,5 @@
 """`update_plan`: the model's list of steps, shown to the user."""
 
-from typing import Annotated
-
 import msgspec
 
 from agent_cli.protocol.messages import PlanItem, ResultKind
@@ -14,7 +12,7 @@ _MAX_ITEMS = 30
 class PlanParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of `update_plan`."""
 
-    items: Annotated[tuple[PlanItem, ...], msgspec.Meta(description="The whole plan")]
+    items: tuple[PlanItem, ...]
 
 
 class UpdatePlan(BasicTool):
