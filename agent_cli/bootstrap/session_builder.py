@@ -445,7 +445,7 @@ class SessionBuilder:
 async def confinement_of_servers(permissions: Permissions) -> "Confinement | None":
     """Return the restrictions of a sandboxed MCP server: those of a command, plus network access."""
     await permissions.measure_sandbox()
-    return permissions.confinement("network", None) if permissions.is_confining else None
+    return permissions.confinement("network") if permissions.is_confining else None
 
 
 def permissions_of(

@@ -288,7 +288,6 @@ class Dispatcher:
         await self.services.tools.processes.aclose()
         for words in (*ended, *self.services.tools.jobs.take_changes()):
             self.bus.emit(ev.Notice(level="info", text=words))
-        self.services.tools.shell.close()
         self.services.permissions.close()
         await self.services.models.aclose()
         self.session.close()

@@ -221,6 +221,28 @@ def create_file(path: AnyPath, data: bytes) -> None:
         os.close(descriptor)
 
 
+def unnamed_file(data: bytes = b"") -> int:
+    """Return a descriptor of a file without a name, positioned at its start: in memory where the system offers
+    that, since making a file on a disk can take a millisecond.
+
+    Raises:
+        OSError: no memory, space or descriptor is left.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("agent")
+    else:
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    try:
+        write_end(descriptor, data, durable=False)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def sweep_drafts(folder: str) -> None:
     """Delete drafts left in a folder by killed processes."""
     with contextlib.suppress(OSError):

@@ -29,7 +29,7 @@ def new_context(
     return ToolContext(
         workspace=workspace,
         processes=processes,
-        shell=ShellSession(workspace.root, child_env(os.environ, shell_env), processes.folder, workspace.roots),
+        shell=ShellSession(workspace.root, child_env(os.environ, shell_env), workspace.roots),
         jobs=jobs or Jobs(),
         spill_dir=spill_dir,
         cache_dir=cache_dir or spill_dir.parent / "cache",

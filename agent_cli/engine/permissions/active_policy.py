@@ -271,13 +271,9 @@ class Permissions:
         grant = f"fetch({hosts[0]})" if len(hosts) == 1 and not policy.untrusted else ""
         return Ask("sandbox", "it needs the network", grant, "network")
 
-    def confinement(self, reach: Reach, report: Path | None) -> Confinement | None:
+    def confinement(self, reach: Reach) -> Confinement | None:
         """Return the confinement of a command with this reach; None if it is not confined."""
-        return (
-            self._sandbox_profiles.for_command(self._base_policy(), reach, report)
-            if self._sandbox_profiles
-            else None
-        )
+        return self._sandbox_profiles.for_command(self._base_policy(), reach) if self._sandbox_profiles else None
 
     @property
     def is_confining(self) -> bool:

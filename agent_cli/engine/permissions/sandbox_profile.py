@@ -158,9 +158,8 @@ class SandboxProfiles:
         can = self.enforced_level.mechanism == "bubblewrap" and self.enforced_level.hides_inside
         return mode == "yolo" and self._wanted.level != "off" and can
 
-    def for_command(self, policy: Policy, reach: Reach, report: Path | None = None) -> Confinement | None:
-        """Return the confinement of a command; None if it is not confined. `report` is an additional writable
-        folder."""
+    def for_command(self, policy: Policy, reach: Reach) -> Confinement | None:
+        """Return the confinement of a command; None if it is not confined."""
         level = self.level(policy.mode, policy.untrusted)
         if level == "off":
             return self._denied.masked(policy) if self._masks(policy.mode) else None
@@ -176,7 +175,7 @@ class SandboxProfiles:
         lists = self._hidden.access_lists
         fixed = self._fixed_inside(policy)
         return Confinement(
-            writable=(*roots, *(path for place in places for path in place.writable), *caches, *_some(report)),
+            writable=(*roots, *(path for place in places for path in place.writable), *caches),
             read_only=(*guarded, *_autorun_files(roots, policy), *lists, *fixed, *_own_package(roots)),
             pinned=tuple(path for path in fixed if is_write_denied(path, policy)),
             hidden=(*self._own, *outside, *closed),
@@ -282,10 +281,6 @@ def _own_package(roots: tuple[str, ...]) -> tuple[str, ...]:
     """Return the environment this program runs from if it is in the workspace: commands must not change it."""
     own = os.path.realpath(sys.prefix)
     return (own,) if any(own.startswith(root.rstrip("/") + "/") for root in roots) else ()
-
-
-def _some(path: Path | None) -> tuple[str, ...]:
-    return (str(path),) if path else ()
 
 
 def _made(folder: Path) -> str:

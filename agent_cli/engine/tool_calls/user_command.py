@@ -48,8 +48,6 @@ async def run_user_command(
         return await _run(command, call, on_output)
     except (ProcessError, OSError) as error:
         return UserCommandResult(False, (f"it could not be run: {error}",))
-    finally:
-        call.shell.close()
 
 
 async def _run(command: str, context: ToolContext, on_output: Callable[[bytes], None]) -> UserCommandResult:
@@ -61,6 +59,8 @@ async def _run(command: str, context: ToolContext, on_output: Callable[[bytes], 
         on_output(data)
 
     start = await start_command(command, context, output)
+    if start.given is not None:
+        start.given.close()
     running = start.running
     ended = await running.ended_within(context.shell_timeout_s)
     if not ended or running.background:

@@ -3,8 +3,8 @@
 Both ends run the same interpreter, so `marshal` is safe; unlike `json` and `struct` it is already loaded.
 
 From the agent to the supervisor of a command:
-    ("start", argv, env, cwd, wrap)  with the descriptors for stdin, stdout and stderr,
-                                     then those of namespaces for the command to enter
+    ("start", argv, env, cwd, wrap, numbers)  with the descriptors that the command gets, which have these numbers
+                                     in it (0, 1, 2 and perhaps more), then those of namespaces for it to enter
     ("stop",)
     ("keep",)                     with the reading end of its output, if that is open, and a log
 and back:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _LENGTH = 4
 _FD = 4
-_MOST_FDS = 6
+_MOST_FDS = 8
 
 
 def pack(*message: "Any") -> bytes:

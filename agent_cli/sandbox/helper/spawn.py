@@ -13,15 +13,15 @@ from .mount_gate import Gate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .mount_check import ExpectedMounts
 
 _BACKLOG = 128
 
 
-def spawn(program: bytes, argv: list[bytes], env: dict[bytes, bytes], fds: "Sequence[int]") -> int:
-    """Start a program in its own session, with these descriptors as 0, 1, 2; return its pid.
+def spawn(program: bytes, argv: list[bytes], env: dict[bytes, bytes], fds: "Mapping[int, int]") -> int:
+    """Start a program in its own session, with these descriptors by its own numbers; return its pid.
 
     Raises:
         OSError: it cannot be started.
@@ -30,7 +30,7 @@ def spawn(program: bytes, argv: list[bytes], env: dict[bytes, bytes], fds: "Sequ
         program,
         argv,
         env,
-        file_actions=[(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in enumerate(fds)],
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in fds.items()],
         setsid=True,
         setsigmask=(),
         setsigdef=_signal.valid_signals(),
@@ -44,7 +44,7 @@ def spawn_in_bubblewrap(
     own: dict[bytes, bytes],
     argv: list[bytes],
     env: dict[bytes, bytes],
-    fds: "Sequence[int]",
+    fds: "Mapping[int, int]",
     entered: "Sequence[int]",
     has_network: bool,
     expected: "ExpectedMounts" = (),
@@ -84,7 +84,7 @@ def _behind(
     bubblewrap: bytes,
     words: list[bytes],
     own: dict[bytes, bytes],
-    fds: "Sequence[int]",
+    fds: "Mapping[int, int]",
     entered: "Sequence[int]",
     has_network: bool,
 ) -> int:
@@ -102,7 +102,7 @@ def spawn_in_landlock(
     program: bytes,
     argv: list[bytes],
     env: dict[bytes, bytes],
-    fds: "Sequence[int]",
+    fds: "Mapping[int, int]",
 ) -> int:
     """Start a program in a fork of this process that has confined itself (see `restrict`); return its pid.
 
@@ -114,7 +114,7 @@ def spawn_in_landlock(
     return _forked(lambda: restrict(rules, filter_program), program, argv, env, fds)
 
 
-def spawn_listener(port: int, fds: "Sequence[int]", entered: "Sequence[int]") -> int:
+def spawn_listener(port: int, fds: "Mapping[int, int]", entered: "Sequence[int]") -> int:
     """Fork a process that listens on a loopback port within the namespaces `entered`, sends the socket over its
     standard input and exits; return its pid.
 
@@ -140,7 +140,7 @@ def _forked(
     program: bytes,
     argv: list[bytes],
     env: dict[bytes, bytes],
-    fds: "Sequence[int]",
+    fds: "Mapping[int, int]",
 ) -> int:
     """Start a program in a fork of this process that calls `confine` first; return its pid."""
     reading, writing = os.pipe()
@@ -168,7 +168,7 @@ def _become(
     program: bytes,
     argv: list[bytes],
     env: dict[bytes, bytes],
-    fds: "Sequence[int]",
+    fds: "Mapping[int, int]",
 ) -> None:
     """Turn this process into the confined program; write a failure to `report`. Never returns."""
     try:
@@ -176,7 +176,7 @@ def _become(
         for number in _signal.valid_signals() - {_signal.SIGKILL, _signal.SIGSTOP}:
             _signal.signal(number, _signal.SIG_DFL)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-        for place, fd in enumerate(fds):
+        for place, fd in fds.items():
             os.dup2(fd, place)
         confine()
         os.execve(program, argv, env)

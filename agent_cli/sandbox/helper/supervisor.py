@@ -110,7 +110,12 @@ class Supervisor:
             self._kept.finish()
 
     def _start(
-        self, argv: list[bytes], env: dict[bytes, bytes], cwd: bytes, wrap: "tuple[Any, ...] | None"
+        self,
+        argv: list[bytes],
+        env: dict[bytes, bytes],
+        cwd: bytes,
+        wrap: "tuple[Any, ...] | None",
+        numbers: tuple[int, ...],
     ) -> None:
         step = "folder"
         try:
@@ -118,7 +123,7 @@ class Supervisor:
             step = "program"
             program = _find(argv[0], env)
             step = "start"
-            self._main = self._spawn(program, argv, env, wrap)
+            self._main = self._spawn(program, argv, env, wrap, numbers)
             self._wrapped = wrap is not None and wrap[0] == "bubblewrap"
         except (OSError, ValueError, MemoryError, NotImplementedError) as error:
             if isinstance(error, MountCheckError | SetupError):
@@ -134,19 +139,26 @@ class Supervisor:
         self._say("started", self._main)
 
     def _spawn(
-        self, program: bytes, argv: list[bytes], env: dict[bytes, bytes], wrap: "tuple[Any, ...] | None"
+        self,
+        program: bytes,
+        argv: list[bytes],
+        env: dict[bytes, bytes],
+        wrap: "tuple[Any, ...] | None",
+        numbers: tuple[int, ...],
     ) -> int:
-        streams, entered = self._inbox.fds[:3], self._inbox.fds[3:]
+        """`numbers` are those that the first descriptors received have in the program."""
+        files = dict(zip(numbers, self._inbox.fds, strict=False))
+        entered = self._inbox.fds[len(numbers) :]
         if wrap is None:
-            return spawn(program, argv, env, streams)
+            return spawn(program, argv, env, files)
         if wrap[0] == "bubblewrap":
             _, bubblewrap, arguments, filter_program, own, has_network, asked = wrap
             options = (bubblewrap, arguments, filter_program, own)
-            return spawn_in_bubblewrap(*options, argv, env, streams, entered, has_network, asked)
+            return spawn_in_bubblewrap(*options, argv, env, files, entered, has_network, asked)
         if wrap[0] == "listening":
-            return spawn_listener(wrap[1], streams, entered)
+            return spawn_listener(wrap[1], files, entered)
         _, rules, filter_program = wrap
-        return spawn_in_landlock(rules, filter_program, program, argv, env, streams)
+        return spawn_in_landlock(rules, filter_program, program, argv, env, files)
 
     def _watch(self, *fds: int) -> None:
         for fd in fds:

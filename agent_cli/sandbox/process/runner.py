@@ -16,9 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from agent_cli.fs.files import unnamed_file
 
 from ..helper.ipc import Inbox, pack
 from ..profile.confinement import Confinement, EnforcedLevel
@@ -110,12 +113,14 @@ class ProcessRunner:
         on_output: Callable[[bytes], None],
         on_errors: Callable[[bytes], None] | None = None,
         takes_input: bool = False,
+        files: Mapping[int, int] = MappingProxyType({}),
         confinement: Confinement | None = None,
         mechanism: "Mechanism | None" = None,
     ) -> Running:
         """Start a program; stdout and stderr go to `on_output`, in order, or stderr to `on_errors`.
 
-        It has no terminal, and no input unless `takes_input`. A `confinement` is enforced with the measured
+        It has no terminal, and no input unless `takes_input`. `files` are further descriptors by their numbers in
+        the program. A `confinement` is enforced with the measured
         mechanism (or with `mechanism`, for measuring).
 
         Raises:
@@ -125,11 +130,11 @@ class ProcessRunner:
         build_request = None if confinement is None else partial(self._confined, argv, cwd, confinement, mechanism)
         sinks = (on_output,) if on_errors is None else (on_output, on_errors)
         if not takes_input:
-            return await self._launch(argv, cwd, env, None, sinks, build_request=build_request)
+            return await self._launch(argv, cwd, env, files, sinks, build_request=build_request)
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         try:
-            return await self._launch(argv, cwd, env, reading, sinks, writing, build_request)
+            return await self._launch(argv, cwd, env, {0: reading, **files}, sinks, writing, build_request)
         except BaseException:
             os.close(writing)
             raise
@@ -156,13 +161,13 @@ class ProcessRunner:
             OverdueError: it took longer than `timeout_s` and was killed.
         """
         out, err = Collected(max_output_bytes, fatal=True), Collected(max_output_bytes, fatal=False)
-        stdin = _readable(input)
+        files = {0: unnamed_file(input)} if input else {}
         try:
             running = await self._launch(
-                argv, cwd, child_env(os.environ) if env is None else env, stdin, (out, err)
+                argv, cwd, child_env(os.environ) if env is None else env, files, (out, err)
             )
         finally:
-            if stdin is not None:
+            for stdin in files.values():
                 os.close(stdin)
         try:
             in_time = await running.ended_within(timeout_s)
@@ -223,7 +228,7 @@ class ProcessRunner:
         with ours, theirs:
             ours.setblocking(False)
             running = await self._launch(
-                *(argv, Path("/"), {}, theirs.fileno(), (lambda _: None,)),
+                *(argv, Path("/"), {}, {0: theirs.fileno()}, (lambda _: None,)),
                 build_request=lambda env: SpawnRequest(argv, env, ("listening", port), network),
             )
             try:
@@ -264,23 +269,24 @@ class ProcessRunner:
         argv: Sequence[str],
         cwd: Path,
         env: Mapping[str, str],
-        stdin: int | None,
+        files: Mapping[int, int],
         sinks: tuple[Callable[[bytes], None], ...],
         input_fd: int | None = None,
         build_request: "Callable[[Mapping[str, str]], SpawnRequest] | None" = None,
     ) -> Running:
-        """Start a program with one pipe per sink: stdout, stderr; a single sink gets both. `input_fd`, the writing
-        end of its stdin, then belongs to the `Running`. `build_request` builds the actual request from the
-        environment."""
+        """Start a program with `files`, by their numbers in it, and one pipe per sink: stdout, stderr; one sink
+        gets both. `input_fd`, the writing end of its stdin, then belongs to the `Running`. `build_request` builds
+        the actual request from the environment."""
         self._count += 1
         tag = f"{self._tag}.{self._count};"
         tagged = {**env, CALL_TAG: env.get(CALL_TAG, "") + tag}
         for last in (*(False,) * _TRIES, True):
             made = build_request(tagged) if build_request else None
             words, variables, wrap = (made.argv, made.env, made.wrap) if made else (argv, tagged, None)
-            request, entered = _request(words, cwd, variables, wrap), made.entered if made else ()
+            request = _request(words, cwd, variables, wrap, (0, 1, 2, *(number for number in files if number)))
+            entered = made.entered if made else ()
             try:
-                return await self._connected(request, stdin, entered, sinks, input_fd, tag)
+                return await self._connected(request, files, entered, sinks, input_fd, tag)
             except NotStarted as failure:
                 if not _may_be_of_the_moment(failure) or last:
                     raise ProcessError(_why(argv[0], cwd, failure)) from failure
@@ -291,7 +297,7 @@ class ProcessRunner:
     async def _connected(
         self,
         request: bytes,
-        stdin: int | None,
+        files: Mapping[int, int],
         entered: tuple[int, ...],
         sinks: tuple[Callable[[bytes], None], ...],
         input_fd: int | None,
@@ -299,10 +305,11 @@ class ProcessRunner:
     ) -> Running:
         with ExitStack() as ours, ExitStack() as theirs:
             pipes = tuple(_piped(sink, ours, theirs) for sink in sinks)
-            if stdin is None:
+            if (stdin := files.get(0)) is None:
                 stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
                 theirs.callback(os.close, stdin)
-            fds = (stdin, pipes[0][1], pipes[-1][1], *entered)
+            others = (file for number, file in files.items() if number)
+            fds = (stdin, pipes[0][1], pipes[-1][1], *others, *entered)
             try:
                 running = await self._begin(request, fds, tuple(pipe for pipe, _ in pipes), input_fd, tag)
             except NotStarted as failure:
@@ -371,9 +378,13 @@ def _piped(sink: Callable[[bytes], None], ours: ExitStack, theirs: ExitStack) ->
 
 
 def _request(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], wrap: "tuple[Any, ...] | None" = None
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    wrap: "tuple[Any, ...] | None",
+    numbers: tuple[int, ...],
 ) -> bytes:
-    """Encode the request to start a program.
+    """Encode the request to start a program; `numbers` are those that the first descriptors have in it.
 
     Raises:
         ProcessError: it is far too long, or holds text that cannot be encoded.
@@ -381,24 +392,12 @@ def _request(
     try:
         words = [os.fsencode(word) for word in argv]
         pairs = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-        request = pack("start", words, pairs, os.fsencode(os.path.abspath(cwd)), wrap)
+        request = pack("start", words, pairs, os.fsencode(os.path.abspath(cwd)), wrap, numbers)
     except (ValueError, OSError) as error:
         raise ProcessError(f"cannot run {argv[0]}: {error}") from error
     if len(request) > _LONGEST_REQUEST:
         raise ProcessError(f"cannot run {argv[0]}: Argument list too long")
     return request
-
-
-def _readable(data: bytes) -> int | None:
-    """Return a descriptor for a child's standard input; None for no input."""
-    if not data:
-        return None
-    import tempfile
-
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
-        return os.dup(file.fileno())
 
 
 def _code(running: Running) -> int:

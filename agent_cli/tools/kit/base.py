@@ -129,7 +129,7 @@ class Buffers(Protocol):
         """Send the editor the text of a file that was written, to update its buffer."""
 
 
-Confine = Callable[[Path | None], Confinement | None]
+Confine = Callable[[], Confinement | None]
 Question = Callable[[str, tuple[str, ...]], Awaitable[str]]
 """Asks the user `question` with `options` and returns the answer."""
 
@@ -198,9 +198,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Shows a piece of live output."""
     silent: Callable[[float], None] = lambda silent_s: None
     """Reports that the call has been silent for this many seconds."""
-    confine: Confine = lambda report: None
-    """Returns the confinement for a command of this call; None if it is not confined. `report` is an additional
-    writable folder."""
+    confine: Confine = lambda: None
+    """Returns the confinement for a command of this call; None if it is not confined."""
     leaves: bool = False
     """True if a command of this call runs outside the sandbox of earlier commands."""
     hunks: Collection[int] | None = None

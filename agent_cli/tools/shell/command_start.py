@@ -13,7 +13,6 @@ from agent_cli.sandbox.process.runner import Running, shell_program
 from agent_cli.sandbox.profile.confinement import Confinement
 
 from ..kit.base import ToolContext
-from ..kit.output import file_stem
 from .shell_session import ShellStart
 
 
@@ -22,7 +21,7 @@ class StartedCommand(msgspec.Struct, frozen=True):
 
     running: Running
     given: ShellStart | None
-    """Start parameters of the shell; None for a shell other than bash, which writes no report."""
+    """Start parameters of the shell, to be closed; None for a shell other than bash, which writes no report."""
     confinement: Confinement | None
     told: list[str]
     """Earlier changes by background commands that would run later."""
@@ -40,17 +39,16 @@ async def start_command(
     """
     program = shell_program(context.shell.env.get("PATH", ""))
     reports = program.endswith("bash")
-    folder = context.shell.prepare(file_stem(context.call_id)) if reports else None
     tampering = context.jobs.tampering(context.workspace)
     lists, folders = context.workspace.access_lists, context.workspace.folders
     async with folders.read_once():
         changed = _changed_lists(context, "a background command (or somebody else)")
         lists.settle(folders.with_access_lists)
-        limits = context.confine(folder)
+        limits = context.confine()
         masks = None if limits is None or limits.is_bounded else limits
-        confinement = None if masks else _beside(limits, folder, context)
+        confinement = None if masks else _beside(limits, context)
         proxy = await _proxy(confinement, context)
-        given = _given(folder, confinement, context, proxy)
+        given = _given(confinement, context, proxy, reports=reports)
         if context.traced is not None:
             given = msgspec.structs.replace(given, env=context.traced(given.env, context.call_id))
         told = await tampering.leave() if confinement is None else tampering.look()
@@ -70,9 +68,12 @@ async def start_command(
             env=given.env,
             on_output=on_output,
             takes_input=takes_input,
+            files=given.files,
             confinement=masks or confinement,
         )
     finally:
+        if running is None:
+            given.close()
         (tampering.left if confinement is None else tampering.started)(running)
         if limits is not None:
             lists.started(running)
@@ -91,13 +92,13 @@ def _changed_lists(context: ToolContext, who: str) -> list[str]:
     return [f"{who} changed {names}: what was closed before stays closed in this session"]
 
 
-def _beside(confinement: Confinement | None, report: Path | None, context: ToolContext) -> Confinement | None:
+def _beside(confinement: Confinement | None, context: ToolContext) -> Confinement | None:
     """Return the confinement, without write access while an unconfined background command runs that might execute
     what is written, unless the mechanism itself prevents that."""
     is_free = context.jobs.tampering(context.workspace).is_free
     if confinement is None or is_free or context.processes.enforced_level.hides_inside:
         return confinement
-    return msgspec.structs.replace(confinement, writable=(str(report),) if report else ())
+    return msgspec.structs.replace(confinement, writable=())
 
 
 async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
@@ -109,9 +110,9 @@ async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
     return url
 
 
-def _given(folder: Path | None, confinement: Confinement | None, context: ToolContext, proxy: str) -> ShellStart:
+def _given(confinement: Confinement | None, context: ToolContext, proxy: str, *, reports: bool) -> ShellStart:
     if confinement is None:
-        return context.shell.environment(folder, leaves=context.leaves)
+        return context.shell.prepare(leaves=context.leaves, reports=reports)
     from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, confined_env
 
     settings = partial(
@@ -121,7 +122,7 @@ def _given(folder: Path | None, confinement: Confinement | None, context: ToolCo
         passed=context.pass_env,
         proxy=proxy,
     )
-    return context.shell.environment(folder, settings, OF_CONFINEMENT)
+    return context.shell.prepare(settings, OF_CONFINEMENT, reports=reports)
 
 
 async def notes_on_changes(start: StartedCommand, context: ToolContext, untrusted: str = "") -> list[str]:

@@ -68,6 +68,7 @@ class Shell(BasicTool):
         came_from = context.shell.cwd
         log = OutputLog(context.spill_dir, context.call_id, context.emit, redactor=context.redactor)
         begun = time.monotonic()
+        start = None
         try:
             start = await start_command(params.command, context, log.feed, takes_input=params.background)
             running = start.running
@@ -77,11 +78,13 @@ class Shell(BasicTool):
                 await running.stop()
             goes_on = running.background if full_screen else not ended or running.background
             job = await _job(params.command, running, log, begun, context) if goes_on else None
+            lost = context.shell.adopt(start.given) if ended and start.given is not None else ""
         except (ProcessError, OSError) as error:
             raise ToolError(f"The command could not be run: {error}") from error
         finally:
             log.close()
-        lost = context.shell.adopt(start.given) if ended and start.given is not None else ""
+            if start is not None and start.given is not None:
+                start.given.close()
         person = [
             *moved,
             *_end(running, job, ended, time.monotonic() - begun, context),

@@ -1,17 +1,21 @@
 """State passed from one command to the next: the working directory, variables and functions. Each command still
 runs in a new shell, so that none can hang or break later ones: when it ends, the shell writes a report, from which
-the next shell is set up."""
+the next shell is set up.
+
+The shell gets its start script and the file for its report as descriptors of files without a name: nothing is
+written to disk, no sandbox needs a hole for them, and no command finds the files of another."""
 
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from io import FileIO
 from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import create_file, read_regular
+from agent_cli.fs.files import unnamed_file
 from agent_cli.fs.which import with_checkouts
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
@@ -39,7 +43,9 @@ _OWN_LOCAL = frozenset(
     }
 )  # fmt: skip
 """Variables that are not kept unless exported."""
-_REPORT_NAME = "report"
+_BEGIN_FD, _REPORT_FD = 58, 59
+"""Descriptors in the shell: its start script, which it closes, and its report. Below 64, since the limit may be
+low; scripts use 3 to 9, 100, 200 or 255, and bash takes those from 63 down for itself if they are free."""
 _MAX_REPORT_BYTES = 1_000_000
 """Reading a longer report would block for too long."""
 _MAX_VALUE_BYTES = 100_000
@@ -72,12 +78,26 @@ class ShellStart(msgspec.Struct, frozen=True):
     """Start parameters of a shell."""
 
     env: dict[str, str]
-    folder: Path | None
-    """Folder for its report; None if there will be none."""
+    begin: FileIO | None = None
+    """The script that it reads before the command."""
+    report: FileIO | None = None
+    """The file for its report; None if there will be none."""
     own: frozenset[str] = frozenset()
     """Variables that may be present only because of the confinement."""
     leaves: bool = False
     """True if it started in the initial state, outside the sandbox of the others."""
+
+    @property
+    def files(self) -> dict[int, int]:
+        """The descriptors to hand over, by their numbers in the shell."""
+        files = {_BEGIN_FD: self.begin, _REPORT_FD: self.report}
+        return {number: file.fileno() for number, file in files.items() if file is not None}
+
+    def close(self) -> None:
+        """Close the files; a shell that still runs keeps its own descriptors."""
+        for file in (self.begin, self.report):
+            if file is not None:
+                file.close()
 
 
 class ShellSession:
@@ -87,16 +107,12 @@ class ShellSession:
         self,
         root: Path,
         env: Mapping[str, str],
-        scratch: Callable[[], Path | None] = lambda: None,
         roots: Iterable[Path] = (),
     ) -> None:
-        """`scratch` returns the folder for temporary files; None for the system's. `roots` are the folders of the
-        workspace."""
+        """`roots` are the folders of the workspace."""
         self._root = root
         self._roots = with_checkouts((root, *roots))
-        self._scratch = scratch
         self._launch = dict(env)
-        self._folder: Path | None = None
         self._functions = b""
         self._local: dict[str, bytes] = {}
         self.cwd = root
@@ -112,7 +128,7 @@ class ShellSession:
 
     def fresh(self) -> "ShellSession":
         """Return a session in the initial state of this one, without changes by commands."""
-        return ShellSession(self._root, self._launch, self._scratch, map(Path, self._roots))
+        return ShellSession(self._root, self._launch, map(Path, self._roots))
 
     @property
     def altered(self) -> tuple[str, ...]:
@@ -176,42 +192,32 @@ class ShellSession:
         was_there, self.cwd = self.start == self.cwd, self.start
         return was_there
 
-    def prepare(self, name: str) -> Path | None:
-        """Return a folder for the report of the next shell; `name` distinguishes calls. If nothing can be written,
-        there is no report, and no state is kept."""
-        import tempfile
-
-        try:
-            self._folder = self._folder or Path(tempfile.mkdtemp(prefix="agent-shell-", dir=self._scratch()))
-            return Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
-        except OSError:
-            return None
-
-    def environment(
+    def prepare(
         self,
-        folder: Path | None,
         confined: Callable[[Mapping[str, str]], dict[str, str]] = dict,
         own: frozenset[str] = frozenset(),
         *,
         leaves: bool = False,
+        reports: bool = True,
     ) -> ShellStart:
-        """Return the environment for the next shell: the current one as modified by `confined`, set up to report
-        in `folder`.
+        """Return the start parameters of the next shell: the current environment as modified by `confined`, and,
+        if it `reports`, the files for that. The caller closes them.
 
         A shell that `leaves` the sandbox starts in the initial state, because the variables and functions set by
         sandboxed commands were never checked.
         """
         env = self._launch | {"PATH": self._search_path()} if leaves else confined(self.env)
-        if folder is None:
-            return ShellStart(env, None, leaves=leaves)
-        begin = folder / "begin"
+        start = ShellStart(env, own=own, leaves=leaves)
+        if not reports:
+            return start
         try:
-            create_file(begin, self._beginning(env, folder / _REPORT_NAME, leaves))
+            begin, report = FileIO(unnamed_file(self._beginning(env, leaves))), FileIO(unnamed_file(), "r+")
         except OSError:
-            return ShellStart(env, None, leaves=leaves)
-        return ShellStart({**env, "BASH_ENV": str(begin)}, folder, own, leaves)
+            return start
+        env = {**env, "BASH_ENV": f"/dev/fd/{_BEGIN_FD}"}
+        return msgspec.structs.replace(start, env=env, begin=begin, report=report)
 
-    def _beginning(self, env: Mapping[str, str], report: Path, leaves: bool) -> bytes:
+    def _beginning(self, env: Mapping[str, str], leaves: bool) -> bytes:
         """Return the script that bash reads before the command: the user's own BASH_ENV, the state left by earlier
         commands, and the report trap. The command itself is passed unchanged, so that error messages quote nothing
         else."""
@@ -219,21 +225,19 @@ class ShellSession:
 
         own = env.get("BASH_ENV", "")
         first = f"export BASH_ENV={quote(own)}; [ -r {quote(own)} ] && . {quote(own)}" if own else "unset BASH_ENV"
-        trap = quote(f"{REPORT} 2>/dev/null >|{quote(str(report))}")
         left = b"" if leaves else b"".join(self._local.values()) + self._functions
-        return os.fsencode(f"{first}\n") + left + os.fsencode(f"trap {trap} EXIT\n")
+        trap = quote(f"{REPORT} 2>/dev/null >&{_REPORT_FD}")
+        return os.fsencode(f"exec {_BEGIN_FD}<&-\n{first}\n") + left + os.fsencode(f"trap {trap} EXIT\n")
 
     def adopt(self, given: ShellStart) -> str:
         """Apply the shell's report. Return in words what is lost, empty if nothing. The exit codes of the last
         pipeline are then in `pipe`."""
         self.pipe = ()
-        if given.folder is None:
-            return "no temporary file can be written: cd and export do not last"
-        try:  # the command may have replaced the file with a link or a pipe
-            data = read_regular(given.folder / _REPORT_NAME, _MAX_REPORT_BYTES + 1)
-        except OSError:
-            data = None
-        if data is None:
+        if given.report is None:
+            return "no memory or descriptor is left for its report: cd and export do not last"
+        file = given.report.fileno()
+        data = os.pread(file, min(os.fstat(file).st_size, _MAX_REPORT_BYTES + 1), 0)
+        if not data:
             return "its shell ended without a report: cd and export in it do not last"
         if len(data) > _MAX_REPORT_BYTES:
             self._move(data)
@@ -246,14 +250,6 @@ class ShellSession:
         if not given.leaves:
             self._local, self._functions = report.local, report.functions
         return self._take_env(report.env, given)
-
-    def close(self) -> None:
-        """Remove the reports of commands that never ended."""
-        import shutil
-
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
 
     def _move(self, data: bytes) -> None:
         if (first := data.partition(b"\0")[0].partition(b"\n")[2]).startswith(b"/"):

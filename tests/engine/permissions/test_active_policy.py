@@ -93,7 +93,7 @@ def test_a_list_that_changes_hides_from_commands_in_the_sandbox(root: Path, plac
     with confined_by(EnforcedLevel("bubblewrap", hides_inside=True), root) as permissions:
 
         def is_hidden() -> bool:
-            confinement = permissions.confinement("inside", None)
+            confinement = permissions.confinement("inside")
             return confinement is not None and str(root / "open/c.txt") in confinement.hidden
 
         assert not is_hidden()

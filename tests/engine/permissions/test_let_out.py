@@ -128,7 +128,7 @@ async def _nothing(scratch: Path) -> EnforcedLevel:
 
 
 PLANT = "mkdir -p b; printf '#!/bin/sh\\necho planted ran\\n' > b/tool; chmod +x b/tool; export PATH=$PWD/b:$PATH MARK=kept"
-FORGE = 'trap \'printf "0\\n%s\\0\\0echo forged ran\\0" "$PWD" > "$(ls -td /tmp/agent-shell-*/*/ | head -1)report"\' EXIT; true'
+FORGE = 'trap \'printf "0\\n%s\\0\\0echo forged ran\\0" "$PWD" >&59\' EXIT; true'
 
 
 async def test_a_command_that_leaves_starts_as_the_first_one_did(tmp_path: Path, outside: Path) -> None:

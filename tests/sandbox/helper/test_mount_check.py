@@ -200,11 +200,13 @@ def test_nothing_has_run_and_nothing_is_left_where_mounts_are_not_as_asked(
     program = os.fsencode(means[1])
     before = os.listdir("/proc/self/fd")
     with pytest.raises(MountCheckError, match="/usr"):
-        spawn_in_bubblewrap(program, options, allow, {}, argv, {}, (null,) * 3, (), False, asked)
+        spawn_in_bubblewrap(program, options, allow, {}, argv, {}, {0: null, 1: null, 2: null}, (), False, asked)
     assert os.listdir("/proc/self/fd") == before
     time.sleep(0.1)
     assert not (tmp_path / "made").exists()
-    pid = spawn_in_bubblewrap(program, options, allow, {}, argv, {}, (null,) * 3, (), False, asked[:2])
+    pid = spawn_in_bubblewrap(
+        program, options, allow, {}, argv, {}, {0: null, 1: null, 2: null}, (), False, asked[:2]
+    )
     assert os.waitpid(pid, 0)[1] == 0 and (tmp_path / "made").exists()
     os.close(null)
 

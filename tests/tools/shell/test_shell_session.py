@@ -3,16 +3,20 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_cli.sandbox.helper.spawn import spawn
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.new_context import new_context
-from agent_cli.tools.shell.shell_session import ShellSession, read_report
+from agent_cli.tools.shell.shell_session import ShellSession, ShellStart, read_report
 from tests.fuzz import tries
 from tests.rows import each_row
 from tests.tools.calls import call
@@ -20,6 +24,12 @@ from tests.tools.calls import call
 
 async def said(context: ToolContext, command: str) -> str:
     return (await call(context, "shell", command=command)).text
+
+
+def run_bash(command: str, start: ShellStart, variables: Mapping[str, str] = MappingProxyType({})) -> None:
+    env = {os.fsencode(name): os.fsencode(value) for name, value in {**start.env, **variables}.items()}
+    pid = spawn(b"/bin/bash", [b"bash", b"-c", command.encode()], env, start.files)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 async def test_the_directory_and_exported_variables_last(context: ToolContext, root: Path) -> None:
@@ -64,12 +74,15 @@ async def test_it_lasts_however_the_command_ends(context: ToolContext, root: Pat
     assert context.shell.cwd == root / "sub"
 
 
-@pytest.mark.parametrize("command", ["cd sub; exec true", "cd sub; kill -9 $$", "cd sub; trap - EXIT"])
+@pytest.mark.parametrize(
+    "command", ["cd sub; exec true", "cd sub; kill -9 $$", "cd sub; trap - EXIT", "cd sub; exec 59>&-"]
+)
 async def test_a_shell_that_cannot_report_changes_nothing_and_says_so(
     context: ToolContext, root: Path, command: str
 ) -> None:
     (root / "sub").mkdir()
-    assert "do not last" in await said(context, command)
+    text = await said(context, command)
+    assert text.startswith("(no output)") and "do not last" in text
     assert context.shell.cwd == root
 
 
@@ -154,11 +167,10 @@ VALUES = st.text(st.characters(blacklist_characters="\0", blacklist_categories=(
 def test_any_value_survives_the_way_through_bash(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, str]
 ) -> None:
-    folder = tmp_path_factory.mktemp("s")
-    session = ShellSession(folder, {"PATH": os.environ["PATH"]}, lambda: folder)
-    given = session.environment(session.prepare("call"), dict)
-    subprocess.run(["bash", "-c", "true"], env={**given.env, **values}, check=True, timeout=90, cwd=folder)
-    assert session.adopt(given) == "" and {name: session.env[name] for name in values} == values
+    session = ShellSession(tmp_path_factory.getbasetemp(), {"PATH": os.environ["PATH"]})
+    with closing(session.prepare()) as start:
+        run_bash("true", start, values)
+        assert session.adopt(start) == "" and {name: session.env[name] for name in values} == values
     assert set(session.altered) == set(values)
 
 
@@ -197,23 +209,32 @@ async def test_a_relative_folder_on_the_path_may_hold_anything(context: ToolCont
     assert context.shell.shadowed() == ("*",)
 
 
-async def test_reports_do_not_outlive_the_session(context: ToolContext) -> None:
+async def test_no_file_is_written_and_no_descriptor_stays_open(context: ToolContext) -> None:
+    await said(context, "true")
+    temporary = set(os.listdir(tempfile.gettempdir()))
+    for command in ("export A=1", "exec true", "nothing-of-this-name", "cd /nowhere"):
+        await said(context, command)
     await call(context, "shell", command="sleep 30", timeout_s=1)
-    folder = context.shell.prepare("another")
-    assert folder is not None and folder.is_dir()
-    context.shell.close()
-    assert not folder.parent.exists()
+    assert set(os.listdir(tempfile.gettempdir())) == temporary
+    kept = subprocess.run(["ls", "-l", f"/proc/{os.getpid()}/fd"], capture_output=True, text=True, timeout=60)
+    assert "memfd:agent" not in kept.stdout
+
+
+async def test_a_program_finds_one_descriptor_more_and_none_of_other_commands(context: ToolContext) -> None:
+    await call(context.for_call("other"), "shell", command="sleep 30", background=True)
+    listed = "python3 -c 'import os; print(sorted(int(n) for n in os.listdir(\"/proc/self/fd\")))'"
+    assert (await said(context, listed)).startswith("[0, 1, 2, 3, 59]\n")
 
 
 @pytest.mark.parametrize(
-    "planted", ["ln -sf /etc/passwd", "rm -f $f; mkfifo", "rm -f $f; mkdir", "ln -sf /dev/zero", "rm -f $f; :"]
+    "written", ["echo junk >&59", "head -c 3000000 /dev/zero >&59", "truncate -s 1T /dev/fd/59", ": >|/dev/fd/59"]
 )
-async def test_a_command_that_puts_something_else_in_place_of_its_report_is_not_believed(
-    context: ToolContext, root: Path, planted: str
+async def test_a_command_that_writes_something_else_into_its_report_is_not_believed(
+    context: ToolContext, root: Path, written: str
 ) -> None:
     (root / "sub").mkdir()
-    text = await said(context, f'cd sub; trap - EXIT; f=$(ls -d /tmp/agent-shell-*/*/)report; {planted} "$f"')
-    assert "do not last" in text and context.shell.cwd == root
+    text = await said(context, f"cd sub; trap - EXIT; {written}")
+    assert " last" in text and context.shell.cwd == root
 
 
 async def test_what_only_the_sandbox_sets_or_leaves_out_does_not_change_the_session(root: Path) -> None:
@@ -222,9 +243,8 @@ async def test_what_only_the_sandbox_sets_or_leaves_out_does_not_change_the_sess
     def confined(env: Mapping[str, str]) -> dict[str, str]:
         return {**{name: value for name, value in env.items() if name != "TOKEN"}, "CACHE": "/c", "OFFLINE": "1"}
 
-    given = session.environment(session.prepare("call"), confined)
-    subprocess.run(["bash", "-c", "export NEW=n OFFLINE=0; unset KEPT"], env=given.env, check=True, timeout=90)
-    assert session.adopt(given) == ""
+    with closing(session.prepare(confined)) as start:
+        run_bash("export NEW=n OFFLINE=0; unset KEPT", start)
+        assert session.adopt(start) == ""
     assert session.env == {"PATH": os.environ["PATH"], "TOKEN": "t", "NEW": "n", "OFFLINE": "0"}
     assert session.altered == ("KEPT", "NEW", "OFFLINE")
-    session.close()
