@@ -18,6 +18,8 @@ SAFE_OPEN_FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 _POLL_S = 0.005
 _LINE_BYTES = 256
+_MFD_NOEXEC_SEAL = 8
+"""Demanded by systems with `vm.memfd_noexec=2`, unknown to kernels before 6.3."""
 _DRAFT = lazy_regex(r"\.agent-(\d{1,9})-[0-9a-f]{12}\.tmp")
 
 
@@ -228,9 +230,8 @@ def unnamed_file(data: bytes = b"") -> int:
     Raises:
         OSError: no memory, space or descriptor is left.
     """
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("agent")
-    else:
+    descriptor = _in_memory()
+    if descriptor is None:
         import tempfile
 
         with tempfile.TemporaryFile() as file:
@@ -241,6 +242,14 @@ def unnamed_file(data: bytes = b"") -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _in_memory() -> int | None:
+    if hasattr(os, "memfd_create"):
+        for flags in (os.MFD_CLOEXEC | _MFD_NOEXEC_SEAL, os.MFD_CLOEXEC):
+            with contextlib.suppress(OSError):
+                return os.memfd_create("agent", flags)
+    return None
 
 
 def sweep_drafts(folder: str) -> None:

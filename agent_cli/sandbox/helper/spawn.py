@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .mount_check import ExpectedMounts
 
 _BACKLOG = 128
+_MFD_NOEXEC_SEAL = 8
+"""Demanded by systems with `vm.memfd_noexec=2`."""
 
 
 def spawn(program: bytes, argv: list[bytes], env: dict[bytes, bytes], fds: "Mapping[int, int]") -> int:
@@ -189,7 +191,10 @@ def _become(
 
 def _file(content: bytes) -> int:
     """Return an inheritable descriptor of an in-memory file with this content, positioned at its start."""
-    fd = os.memfd_create("sandbox", 0)
+    try:
+        fd = os.memfd_create("sandbox", _MFD_NOEXEC_SEAL)
+    except OSError:  # a kernel before 6.3
+        fd = os.memfd_create("sandbox", 0)
     view = memoryview(content)
     while view:
         view = view[os.write(fd, view) :]
