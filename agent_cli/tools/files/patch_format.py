@@ -75,7 +75,7 @@ def parse(text: str) -> tuple[FilePatch, ...]:
     Raises:
         ToolError: it is not a valid patch; the message names the line and what was expected.
     """
-    lines = _Cursor(text.replace("\r\n", "\n").removesuffix("\n").split("\n"))
+    lines = _Cursor(text)
     if any(line.startswith(("*** Begin Patch", "*** Update File:", "*** Add File:")) for line in lines.all):
         files = _enveloped(lines)
     else:
@@ -110,10 +110,11 @@ def _together(files: list[FilePatch]) -> list[FilePatch]:
 
 
 class _Cursor:
-    """A position in a list of lines."""
+    """A position in the lines of a text."""
 
-    def __init__(self, lines: list[str]) -> None:
-        self.all = lines
+    def __init__(self, text: str) -> None:
+        self.all = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+        self._as_given = text.split("\n")
         self.at = 0
 
     @property
@@ -129,6 +130,15 @@ class _Cursor:
     def peek(self, ahead: int = 1) -> str:
         """Return a later line; empty after the last."""
         return self.all[self.at + ahead] if self.at + ahead < len(self.all) else ""
+
+    def has_own_ends(self, ahead: int = 0) -> bool:
+        """Return True if carriage returns in the lines of a new file belong to it, because the header, so many
+        lines ahead, has none."""
+        return not self._as_given[self.at + ahead].endswith("\r")
+
+    def whole(self) -> str:
+        """Return the current line with the carriage return at its end, if it has one."""
+        return self.all[self.at] + ("\r" if self._as_given[self.at].endswith("\r") else "")
 
     def wrong(self, expected: str) -> ToolError:
         """Return the error for the current line."""
@@ -198,10 +208,11 @@ def _reader(line: str) -> Callable[[_Cursor, str, int], FilePatch] | None:
 def _add(lines: _Cursor, path: str, start: int) -> FilePatch:
     body: list[tuple[str, str]] = []
     first = lines.number
+    keeps = lines.has_own_ends(-1)
     while (line := lines.line) is not None and not line.startswith("*** "):
         if line and not line.startswith("+"):
             raise lines.wrong("a line of the new file, with + before it")
-        body.append(("+", line[1:]))
+        body.append(("+", (lines.whole() if keeps else line)[1:]))
         lines.at += 1
     return FilePatch("add", path, start, hunks=(Hunk(first, tuple(body)),) if body else ())
 
@@ -310,14 +321,16 @@ def _executable(headers: dict[str, str]) -> bool | None:
 
 
 def _git_names(text: str) -> str:
-    """Return the path in `a/x b/x`."""
-    half = text[len(text) // 2 + 1 :] if text.startswith("a/") else text.rpartition(" ")[2]
-    return _unquoted(half).removeprefix("b/")
+    """Return the path in `a/x b/x` or `x x`."""
+    first, second = text[: len(text) // 2], text[len(text) // 2 + 1 :]
+    is_halved = text.startswith("a/") or first == second
+    return _unquoted(second if is_halved else text.rpartition(" ")[2]).removeprefix("b/")
 
 
 def _plain_file(lines: _Cursor, headers: dict[str, str]) -> FilePatch:
     start = lines.number
     old, new = _name((lines.line or "")[4:]), _name(lines.peek()[4:])
+    keeps = lines.has_own_ends() and (old == NO_FILE or "new file mode" in headers)
     lines.at += 2
     prefixed = old.startswith("a/") or new.startswith("b/")
     prefixed = prefixed and (old.startswith("a/") or old == NO_FILE) and (new.startswith("b/") or new == NO_FILE)
@@ -325,7 +338,7 @@ def _plain_file(lines: _Cursor, headers: dict[str, str]) -> FilePatch:
         old, new = old.removeprefix("a/"), new.removeprefix("b/")
     hunks: list[Hunk] = []
     while lines.line is not None and lines.line.startswith("@@"):
-        hunks.append(_unified_hunk(lines))
+        hunks.append(_unified_hunk(lines, keeps))
     if not hunks and "rename from" not in headers:
         raise lines.wrong("`@@ -LINE,COUNT +LINE,COUNT @@`")
     if old == NO_FILE or "new file mode" in headers:
@@ -355,7 +368,8 @@ def _escaped_byte(found: re.Match[bytes]) -> bytes:
     return bytes([int(code, 8) & 255]) if len(code) == 3 else {b"t": b"\t", b"n": b"\n"}.get(code, code)
 
 
-def _unified_hunk(lines: _Cursor) -> Hunk:
+def _unified_hunk(lines: _Cursor, keeps: bool) -> Hunk:
+    """`keeps`: carriage returns at the ends of lines belong to the file."""
     start, found = lines.number, _UNIFIED_RANGE.match(lines.line or "")
     lines.at += 1
     counts = [int(found.group(index) or 1) for index in (2, 4)] if found else None
@@ -368,7 +382,7 @@ def _unified_hunk(lines: _Cursor) -> Hunk:
         elif line and line[0] not in " +-":
             raise lines.wrong("a line that begins with a space (context), - or +, or another `@@`")
         else:
-            body.append((line[:1] or " ", line[1:]))
+            body.append((line[:1] or " ", (lines.whole() if keeps else line)[1:]))
         lines.at += 1
     while body and body[-1] == (" ", "") and not (counts and _size(body) == counts):
         body.pop()

@@ -244,6 +244,30 @@ async def test_the_end_of_the_last_line(
     assert (root / "f").read_bytes() == new
 
 
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\r\n+b\r\n",
+        "diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\r\n+b\r\n",
+        "*** Begin Patch\n*** Add File: f\n+a\r\n+b\r\n*** End Patch\n",
+    ],
+)
+async def test_line_ends_of_a_new_file_are_those_of_its_lines_unless_the_whole_patch_has_them(
+    context: ToolContext, root: Path, patch: str
+) -> None:
+    await apply(context, patch)
+    assert (root / "f").read_bytes() == b"a\r\nb\r\n"
+    (root / "f").unlink()
+    await apply(context, patch.replace("\r\n", "\n").replace("\n", "\r\n"))
+    assert (root / "f").read_bytes() == b"a\nb\n"
+
+
+async def test_a_mode_alone_changes_where_names_have_no_prefix(context: ToolContext, root: Path) -> None:
+    (root / "b c").write_bytes(b"x\n")
+    await apply(context, "diff --git b c b c\nold mode 100644\nnew mode 100755\n")
+    assert (root / "b c").stat().st_mode & 0o100
+
+
 async def test_senseless_patches_are_refused(context: ToolContext, root: Path) -> None:
     (root / "f").write_bytes(b"a\n")
     await call(context, "read_file", path="f")
