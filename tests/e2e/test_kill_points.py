@@ -159,18 +159,21 @@ class Chain:
 
 
 def kill_often(folder: Path, seed: int) -> list[Kill]:
-    """Chains of killed runs until so many kills have had an effect."""
+    """Chains of killed runs until so many kills have had an effect, and one of each kind: on a busy machine more of
+    them come too late."""
     kills: list[Kill] = []
     number = 0
-    while len(kills) < KILLS:
+    while len(kills) < KILLS or (missing(kills) and number < LONGEST_CHAIN):
+        places = PLACES if len(kills) < KILLS else missing(kills)
         dice = random.Random(f"{seed} {number}")
         base = folder / str(number)
         base.mkdir()
         with World(base) as world:
             world.use_own_tmp()
             chain = Chain(world, dice, reduces=number % 3 == 2)
-            while len(chain.kills) < min(LONGEST_CHAIN, KILLS - len(kills)) and chain.runs < 3 * LONGEST_CHAIN:
-                kind, most = dice.choice(PLACES)
+            wanted = max(1, min(LONGEST_CHAIN, KILLS - len(kills)))
+            while len(chain.kills) < wanted and chain.runs < 3 * LONGEST_CHAIN:
+                kind, most = dice.choice(places)
                 if chain.run(kind, dice.randint(1, most)) == 0:
                     break
             assert chain.run() == 0, (world.home / "errors").read_text(encoding="utf-8")
@@ -178,6 +181,11 @@ def kill_often(folder: Path, seed: int) -> list[Kill]:
         kills += chain.kills
         number += 1
     return kills
+
+
+def missing(kills: list[Kill]) -> tuple[tuple[Kind, int], ...]:
+    """The kinds of places without a kill."""
+    return tuple(place for place in PLACES if place[0] not in {kill.kind for kill in kills})
 
 
 def table(kills: list[Kill]) -> str:
@@ -194,6 +202,5 @@ def table(kills: list[Kill]) -> str:
 def test_kill_9_at_any_step(tmp_path: Path, seed: int) -> None:
     kills = kill_often(tmp_path, seed)
     print(f"\n{table(kills)}")
-    assert len(kills) == KILLS
-    assert {kill.kind for kill in kills} == {kind for kind, _ in PLACES}, table(kills)
+    assert len(kills) >= KILLS and not missing(kills), table(kills)
     assert len({kill.behind for kill in kills}) >= 5, table(kills)  # a seed of the long run may meet no more
