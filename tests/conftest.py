@@ -3,7 +3,9 @@ beside the tests."""
 
 import gc
 import os
+import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -51,6 +53,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what may be missing on this machine where tests have failed."""
+    if terminalreporter.stats.get("failed") and sys.platform == "linux" and not shutil.which("bwrap"):
+        terminalreporter.write_line("bubblewrap is not installed, and tests of the sandbox need it: install it first")
 
 
 _seen_after: dict[str, str] = {}
