@@ -58,7 +58,9 @@ def pytest_collection_finish() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what may be missing on this machine where tests have failed."""
     if terminalreporter.stats.get("failed") and sys.platform == "linux" and not shutil.which("bwrap"):
-        terminalreporter.write_line("bubblewrap is not installed, and tests of the sandbox need it: install it first")
+        terminalreporter.write_line(
+            "bubblewrap is not installed, and tests of the sandbox need it: install it first"
+        )
 
 
 _seen_after: dict[str, str] = {}
