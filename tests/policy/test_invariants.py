@@ -73,7 +73,7 @@ def test_the_order_of_rules_never_matters(action, rules, mode, sandboxed, random
 
 
 @pytest.mark.parametrize("sandboxed", [True, False])
-@pytest.mark.parametrize("rules", permutations(["allow shell", "ask outside", "ask outside(make)"]))
+@pytest.mark.parametrize("rules", tuple(permutations(["allow shell", "ask outside", "ask outside(make)"])))
 def test_a_rule_that_names_the_command_asks_wherever_it_stands(rules: tuple[str, ...], sandboxed: bool) -> None:
     verdict = authorize(RunCommand("make", ROOT), ruled(*rules, sandboxed=sandboxed))
     assert isinstance(verdict, Ask) and verdict.rule.startswith("ask outside(make)") and verdict.reach == "outside"
