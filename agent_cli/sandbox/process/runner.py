@@ -119,9 +119,8 @@ class ProcessRunner:
     ) -> Running:
         """Start a program; stdout and stderr go to `on_output`, in order, or stderr to `on_errors`.
 
-        It has no terminal, and no input unless `takes_input`. `files` are further descriptors by their numbers in
-        the program. A `confinement` is enforced with the measured
-        mechanism (or with `mechanism`, for measuring).
+        It has no terminal, and no input unless `takes_input`. `files` are further descriptors, by their numbers in
+        the program. A `confinement` is enforced with the measured mechanism (or with `mechanism`, for measuring).
 
         Raises:
             ProcessError: the program or folder does not exist or is not accessible, the arguments are too long, or

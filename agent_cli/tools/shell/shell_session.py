@@ -103,12 +103,7 @@ class ShellStart(msgspec.Struct, frozen=True):
 class ShellSession:
     """The state that lasts from command to command. `env` is the environment of the first command."""
 
-    def __init__(
-        self,
-        root: Path,
-        env: Mapping[str, str],
-        roots: Iterable[Path] = (),
-    ) -> None:
+    def __init__(self, root: Path, env: Mapping[str, str], roots: Iterable[Path] = ()) -> None:
         """`roots` are the folders of the workspace."""
         self._root = root
         self._roots = with_checkouts((root, *roots))
