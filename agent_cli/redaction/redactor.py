@@ -36,7 +36,9 @@ _LONG_FOR_WORDS = 20
 """Words without a digit, such as `development`, count as a secret only from this length."""
 _GRAM = 3
 _SHORT_TEXT = 2_000
-_MAY_HOLD = lazy_regex(r"[\w+-]{16}|[=@]|:[ \t]{0,3}\\?[\"']|://|-----|eyJ|:AA|(?i:authorization|bearer|api-key)")
+_MAY_HOLD = lazy_regex(
+    r"[\w+-]{16}|[=@]|:[ \t]{0,3}\\?[\"']|://|-----|eyJ|:AA|xox[abeprs][-.]|xapp-|(?i:authorization|bearer|api-key)"
+)
 """Matches every text that can contain the shape of a secret; otherwise the tables need not be loaded."""
 
 
@@ -91,16 +93,26 @@ class Redactor:
 
     def spans(self, text: str, assignments: bool = False) -> list[Span]:
         """Return the secrets in a text, in order; overlapping ones are merged under the name of the first."""
+        return self.spans_with(text, self.recognized(text), assignments)
+
+    def recognized(self, text: str) -> list[Span]:
+        """Return the secrets in a text that are known or have a shape of their own."""
         if len(text) < _SHORTEST:
             return []
-        if not assignments and len(text) < _SHORT_TEXT and not _MAY_HOLD.search(text):
-            known = list(self._known(text))
-            return _merged(known) if known else []
+        known = list(self._known(text))
+        if len(text) < _SHORT_TEXT and not _MAY_HOLD.search(text):
+            return known
         from . import detect, token_shapes
 
-        found = [*self._known(text), *token_shapes.tokens(text), *detect.key_blocks(text)]
-        found += detect.in_context(text, assignments, tuple(found))
-        return _merged(found) if found else []
+        return [*known, *token_shapes.tokens(text), *detect.key_blocks(text)]
+
+    def spans_with(self, text: str, recognized: list[Span], assignments: bool) -> list[Span]:
+        """Return these secrets and those that are secret because of the text before them, as `spans` does."""
+        if len(text) >= _SHORTEST and (assignments or len(text) >= _SHORT_TEXT or _MAY_HOLD.search(text)):
+            from . import detect
+
+            recognized = [*recognized, *detect.in_context(text, assignments, tuple(recognized))]
+        return _merged(recognized) if recognized else []
 
     def _known(self, text: str) -> Iterator[Span]:
         for form, name in self._forms:

@@ -36,6 +36,8 @@ class Masking:
         self._assignments = assignments
         self._line = ""
         """The unfinished last line of the output so far, unmasked."""
+        self._recognized: list[Span] = []
+        """The secrets in that line. It may begin in the middle of one, which could not be recognized any more."""
         self._held = ""
         self._light = True
         """True if the held-back text is at most the start of a known value and a few characters."""
@@ -61,13 +63,18 @@ class Masking:
                 return ""
         whole = self._line + self._held + text
         base = len(self._line)
-        spans = self._redactor.spans(whole, self._assignments)
+        # What begins in the line so far is known: if that was cut, the rest of a word may look like a token.
+        new = (span for span in self._redactor.recognized(whole) if span.start >= base)
+        recognized = [*self._recognized, *new]
+        spans = self._redactor.spans_with(whole, recognized, self._assignments)
         end = len(whole) if final else self._settled(whole, base, spans)
         shown = mask_spans(whole, spans, base, end)
         self._held = whole[end:]
         self._light = not self._held
         self._line = ""
-        self._passed(whole[max(0, end - shapes.LONGEST_CONTEXT) : end])
+        start = max(0, end - shapes.LONGEST_CONTEXT)
+        self._recognized = _moved([span for span in recognized if span.end <= end], start)
+        self._passed(whole[start:end])
         return shown
 
     def _safe_prefix_length(self, piece: str) -> int:
@@ -81,9 +88,12 @@ class Masking:
 
     def _passed(self, text: str) -> None:
         line = self._line + text
-        if "\n" in text:
-            line = line[line.rfind("\n") + 1 :]
-        self._line = line if len(line) <= 2 * shapes.LONGEST_CONTEXT else line[-shapes.LONGEST_CONTEXT :]
+        start = line.rfind("\n") + 1 if "\n" in text else 0
+        if len(line) - start > 2 * shapes.LONGEST_CONTEXT:
+            start = len(line) - shapes.LONGEST_CONTEXT
+        self._line = line[start:]
+        if start and self._recognized:
+            self._recognized = _moved(self._recognized, start)
 
     def _settled(self, text: str, base: int, spans: list[Span]) -> int:
         """Return the length of `text` that is decided, given its spans so far."""
@@ -104,3 +114,10 @@ class Masking:
             if span.start < end < span.end and len(text) - span.start <= _MAX_HELD_KEY:
                 end = max(base, span.start)
         return end
+
+
+def _moved(spans: list[Span], start: int) -> list[Span]:
+    """Return the spans that a text without its first `start` characters has."""
+    return [
+        span._replace(start=max(0, span.start - start), end=span.end - start) for span in spans if span.end > start
+    ]

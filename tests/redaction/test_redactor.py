@@ -273,6 +273,35 @@ def test_a_stream_gives_what_the_whole_text_gives(
     assert streamed(text, sizes, assignments, most) == REDACTOR.mask(text, assignments)
 
 
+SHORT = join("xox", "b-", "76955value")
+ATLASSIAN = TOKENS["atlassian"][1]
+
+
+@each_row(
+    "text",
+    [
+        # The line so far is cut where the rest of a word looks like a token: it hid the text behind it.
+        f"{'x' * 40} {'y' * 30}{ATLASSIAN} z",
+        # The name of a value overlaps a secret that begins before the cut: the mask showed the secret's end.
+        f"x {ATLASSIAN}token: {TOKENS['openai-project'][1]}token: @",
+        # A token shorter than any run that was looked for.
+        f"{SHORT} {TOKENS['openai-project'][1]} end",
+        SHORT,
+    ],
+)
+def test_wherever_a_stream_is_cut_the_whole_text_comes_out(text: str) -> None:
+    for assignments in (False, True):
+        whole = REDACTOR.mask(text, assignments)
+        for size in range(1, len(text)):
+            stream = REDACTOR.stream(assignments)
+            told = [
+                stream.feed(text[:size]),
+                *(stream.feed(one) for one in text[size:]),
+                stream.feed("", final=True),
+            ]
+            assert "".join(told) == whole
+
+
 @settings(max_examples=tries(150, 150 * LEVEL), deadline=None)
 @given(st.lists(PIECES, max_size=6), st.booleans())
 def test_masking_twice_is_masking_once(pieces: list[str], assignments: bool) -> None:
