@@ -93,26 +93,23 @@ class Redactor:
 
     def spans(self, text: str, assignments: bool = False) -> list[Span]:
         """Return the secrets in a text, in order; overlapping ones are merged under the name of the first."""
+        if len(text) < _SHORTEST:
+            return []
+        if not assignments and len(text) < _SHORT_TEXT and not _MAY_HOLD.search(text):
+            return _merged(list(self._known(text)))
         return self.spans_with(text, self.recognized(text), assignments)
 
     def recognized(self, text: str) -> list[Span]:
         """Return the secrets in a text that are known or have a shape of their own."""
-        if len(text) < _SHORTEST:
-            return []
-        known = list(self._known(text))
-        if len(text) < _SHORT_TEXT and not _MAY_HOLD.search(text):
-            return known
         from . import detect, token_shapes
 
-        return [*known, *token_shapes.tokens(text), *detect.key_blocks(text)]
+        return [*self._known(text), *token_shapes.tokens(text), *detect.key_blocks(text)]
 
     def spans_with(self, text: str, recognized: list[Span], assignments: bool) -> list[Span]:
         """Return these secrets and those that are secret because of the text before them, as `spans` does."""
-        if len(text) >= _SHORTEST and (assignments or len(text) >= _SHORT_TEXT or _MAY_HOLD.search(text)):
-            from . import detect
+        from . import detect
 
-            recognized = [*recognized, *detect.in_context(text, assignments, tuple(recognized))]
-        return _merged(recognized) if recognized else []
+        return _merged([*recognized, *detect.in_context(text, assignments, tuple(recognized))])
 
     def _known(self, text: str) -> Iterator[Span]:
         for form, name in self._forms:
@@ -158,7 +155,7 @@ class Redactor:
 
 def _merged(found: list[Span]) -> list[Span]:
     found.sort(key=lambda span: (span.start, -span.end))
-    merged = [found[0]]
+    merged = found[:1]
     for span in found[1:]:
         last = merged[-1]
         if span.start >= last.end:
