@@ -158,6 +158,12 @@ class Host(FakeHost):
         self.commands_run.append(command)
         return await super().run_command(command, emit, background)
 
+    def paths(self, root):
+        end = time.monotonic() + 120
+        while Path(LOG).with_name("walk-held").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        return super().paths(root)
+
     async def usual_models(self):
         await asyncio.sleep(0.5)  # as a server takes its time
         return await super().usual_models()

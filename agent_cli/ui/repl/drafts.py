@@ -108,6 +108,30 @@ def _text(data: bytes, directory: str) -> str:
     return saved.text if saved.directory == directory else ""
 
 
+class Draft(Buffer):
+    """The buffer of the input line. While completions are being searched, Up and Down move as without any:
+    prompt_toolkit would move in the empty menu, which loses the key."""
+
+    @property
+    def has_completions(self) -> bool:
+        """True if there are completions to choose from; False while they are being searched."""
+        return self.complete_state is not None and bool(self.complete_state.completions)
+
+    def auto_up(self, count: int = 1, go_to_start_of_line_if_history_changes: bool = False) -> None:
+        """Move to the previous completion, line or history entry."""
+        self._end_search()
+        super().auto_up(count, go_to_start_of_line_if_history_changes)
+
+    def auto_down(self, count: int = 1, go_to_start_of_line_if_history_changes: bool = False) -> None:
+        """Move to the next completion, line or history entry."""
+        self._end_search()
+        super().auto_down(count, go_to_start_of_line_if_history_changes)
+
+    def _end_search(self) -> None:
+        if not self.has_completions:
+            self.complete_state = None
+
+
 _KEPT_CHARS = 16 << 20
 
 

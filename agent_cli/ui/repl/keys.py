@@ -85,7 +85,7 @@ def _grapheme_after(buffer: Buffer) -> int:
 def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
     """Bind the keys of the draft."""
     free = Condition(lambda: screen.dialogs.dialog is None) & ~is_searching
-    working = Condition(lambda: screen.controller.busy() and not _has_completions(screen))
+    working = Condition(lambda: screen.controller.busy() and not screen.draft.has_completions)
     drafted = Condition(lambda: bool(screen.draft.text.strip()) and not screen.draft.text.startswith("/"))
     empty = Condition(lambda: not screen.draft.text)
 
@@ -108,7 +108,7 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("tab", filter=free & ~(working & drafted))
     def _(event: KeyPressEvent) -> None:
-        if _has_completions(screen):
+        if screen.draft.has_completions:
             screen.draft.complete_next()
         else:
             from .menu import complete_first
@@ -128,12 +128,6 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
 
     _bind(keys, "s-tab", free, lambda: screen.controller.cycle_mode())
     _bind(keys, "c-d", free & empty, lambda: screen.controller.exit_repl())
-
-
-def _has_completions(screen: "Screen") -> bool:
-    """Return True if there are completions to choose from; False while they are being searched."""
-    state = screen.draft.complete_state
-    return state is not None and bool(state.completions)
 
 
 def _bind_always(keys: KeyBindings, screen: "Screen") -> None:

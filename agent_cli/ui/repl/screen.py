@@ -41,7 +41,7 @@ from ..dialogs.dialog_queue import DialogQueue
 from ..notifications import Notifications
 from ..text import lines
 from ..text.theme import Theme
-from .drafts import PasteLabels
+from .drafts import Draft, PasteLabels
 from .editor import Edited, Editor
 from .first_paint import AIRY_ROWS, prompt_mark
 from .keys import bindings
@@ -109,7 +109,7 @@ class Screen:
         """Text that the program has put into the draft."""
         self._drawn: tuple[str, StyleAndTextTuples] = ("", [])
         self._history = InputHistory(history_file)
-        self.draft = Buffer(
+        self.draft = Draft(
             multiline=True,
             completer=ThreadedCompleter(completer),
             complete_while_typing=True,
@@ -229,7 +229,7 @@ class Screen:
     def _layout(self) -> Layout:
         asking = Condition(lambda: self.dialogs.dialog is not None)
         entering = Condition(lambda: self._entry is not None)
-        completing = Condition(lambda: self.draft.complete_state is not None)
+        completing = Condition(lambda: self.draft.has_completions)
         search = SearchToolbar(ignore_case=True)
         self._question = Window(
             FormattedTextControl(self._live, focusable=True, show_cursor=False),

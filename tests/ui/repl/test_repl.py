@@ -147,6 +147,28 @@ def test_a_draft_that_an_entry_of_the_history_hides_is_not_lost_with_the_entry(t
         term.leave()
 
 
+def test_up_and_down_work_while_completions_are_searched(tmp_path: Path) -> None:
+    held = tmp_path / "walk-held"
+    with Session(tmp_path) as term:
+        term.send("sent before\r")
+        term.wait("(?m)^— ")
+        held.touch()
+        term.send("look at @pars")
+        term.wait("(?m)^> look at @pars$")
+        term.pump(0.3)
+        term.send("\x1b[A")
+        term.wait("(?m)^> sent before$")
+        term.send("\x1b[B")
+        term.wait("(?m)^> look at @pars$")
+        held.unlink()
+        term.send("e")
+        term.wait("(?m)^> look at @parse$")
+        term.wait("src/parser.py")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+
+
 @pytest.mark.parametrize(
     ("keys", "left"),
     [
