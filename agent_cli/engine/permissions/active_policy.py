@@ -109,7 +109,8 @@ class Permissions:
         self._sandbox_profiles = confining
         self._untrusted = untrusted
         self._instructions = paths.instructions
-        self._has_looked = False
+        self._scanned_for: tuple[bool, ...] = ()
+        """Whether commands were confined, for each scan of the files to hide."""
         self._access_lists = workspace.access_lists
         self._git: GitSettings | None = None
         self._egress: EgressProxy | None = None
@@ -151,7 +152,7 @@ class Permissions:
     def revision(self) -> Hashable:
         """Return a value that changes whenever a mode, a rule, untrusted text or the measured sandbox changes."""
         above = self.above.revision() if self.above is not None else None
-        return self.mode, self._grant_changes, self._untrusted(), self._has_looked, above
+        return self.mode, self._grant_changes, self._untrusted(), self._scanned_for, above
 
     def authorize(self, action: Action) -> Verdict:
         """Return the verdict of the current policy on an action."""
@@ -290,13 +291,15 @@ class Permissions:
         return self._sandbox_profiles.describe(self.mode, self._untrusted_source(), self.rules())
 
     async def measure_sandbox(self) -> bool:
-        """Check once, before the first command, that the sandbox works and that the files to hide are known.
-        Return True if the sandbox differs from what was assumed."""
-        if self._sandbox_profiles is None or self._has_looked:
+        """Check before a command that the sandbox works and that the files to hide are known. It takes time once,
+        and once more when the mode changes whether commands are confined. Return True if the sandbox differs from
+        what was assumed."""
+        if self._sandbox_profiles is None:
             return False
-        self._has_looked = True
         changed = await self._sandbox_profiles.measure()
-        await asyncio.to_thread(self._sandbox_profiles.scan_files, self._base_policy())
+        if (is_confining := self.is_confining) not in self._scanned_for:
+            self._scanned_for += (is_confining,)
+            await asyncio.to_thread(self._sandbox_profiles.scan_files, self._base_policy())
         return changed
 
     def open_egress(self, processes: ProcessRunner, private_hosts: Sequence[str]) -> EgressProxy:

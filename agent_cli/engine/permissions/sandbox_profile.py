@@ -132,8 +132,12 @@ class SandboxProfiles:
         return self.enforced_level != before
 
     def scan_files(self, policy: Policy) -> None:
-        """Find the closed files. Slow the first time in a large workspace, and nearly free afterwards."""
-        self._closed_inside(policy, ())
+        """Find the files that commands of the current mode must not reach. Slow the first time in a large
+        workspace, and nearly free afterwards."""
+        if self.level(policy.mode, policy.untrusted) != "off":
+            self._closed_inside(policy, ())
+        elif self._masks(policy.mode):
+            self._denied.masked(policy)
 
     def is_enough(self, policy: Policy) -> bool:
         """Return True if commands may run in the sandbox without asking: files closed for reading or writing must

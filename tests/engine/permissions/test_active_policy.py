@@ -1,15 +1,18 @@
 """The policy in force, on real files."""
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles, SandboxRequest
 from agent_cli.policy.rules.rule import parse_rule
-from agent_cli.protocol.actions import Action, Allow, Ask, Deny, ReadPath, RunCommand, WritePath
+from agent_cli.protocol.actions import Action, Allow, Ask, Deny, Mode, ReadPath, RunCommand, WritePath
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.workspace.paths import Workspace
 
@@ -77,6 +80,35 @@ def test_a_list_that_changes_counts_at_once(root: Path) -> None:
     assert isinstance(permissions.authorize(action), Allow)
     (root / ".agentignore").write_text("open\n", encoding="utf-8")
     assert isinstance(permissions.authorize(action), Deny)
+
+
+@pytest.mark.parametrize("modes", [("auto-edit", "yolo"), ("yolo", "ask")])
+async def test_the_workspace_is_walked_in_a_thread_for_the_first_command_of_a_mode(
+    root: Path, modes: tuple[Mode, Mode]
+) -> None:
+    for number in range(30):
+        (root / f"part-{number}").mkdir()
+    confining = SandboxProfiles(
+        Workspace(root), SandboxRequest("workspace-write", False), EnforcedLevel("bubblewrap", hides_inside=True)
+    )
+    rules = (parse_rule("read(*.key)", "deny", "test"),)
+    with closing(Permissions(Workspace(root), rules, mode=modes[0], confining=confining)) as permissions:
+        for mode in modes:
+            permissions.mode = mode
+            await permissions.measure_sandbox()
+            listed = 0
+
+            def note(_: FrameType, event: str, called: object) -> None:
+                nonlocal listed
+                listed += event == "c_call" and called is os.scandir
+
+            sys.setprofile(note)
+            try:
+                confinement = permissions.confinement("inside")
+            finally:
+                sys.setprofile(None)
+            assert confinement is not None and str(root / "sub/d.key") in confinement.hidden
+            assert listed < 10, "30 folders were listed while the terminal waited"
 
 
 @contextmanager
