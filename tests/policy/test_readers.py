@@ -35,8 +35,8 @@ _FILES = [
     "show",
     "[x",
 ]
-_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1"}
-_SLOW = ("sleep", "seq")
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1"}
+SLOW = ("sleep", "seq")
 """Their operands say how long they take."""
 
 
@@ -57,7 +57,7 @@ def _examples(pattern: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _words(program: Program, chance: random.Random) -> Iterator[str]:
+def words_for(program: Program, chance: random.Random) -> Iterator[str]:
     if program.pattern:
         yield chance.choice(_examples(program.pattern))
     for _ in range(chance.randint(0, 4)):
@@ -74,7 +74,7 @@ def _is_read_only(argv: list[str]) -> bool:
     return reading(SimpleCommand(tuple(map(Word, argv)))) is not None
 
 
-def _contents(root: Path) -> dict[str, bytes | None]:
+def contents(root: Path) -> dict[str, bytes | None]:
     """Return every file below a folder, but for what git itself refreshes."""
     paths = [path for path in root.rglob("*") if path.name != "index"]
     return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in paths}
@@ -86,22 +86,22 @@ def test_what_counts_as_read_only_leaves_the_folder_as_it_was(tmp_path: Path, ki
     (root / "d").mkdir(parents=True)
     for name in ("a", "b", "d/c"):
         (root / name).write_text("a b\nc d\nx\n")
-    environment = _ENVIRONMENT | {"HOME": str(tmp_path)}
+    environment = ENVIRONMENT | {"HOME": str(tmp_path)}
     script = "git init -q . && git add . && git -c user.name=a -c user.email=a@b commit -qm one && git tag t1"
     subprocess.run(["sh", "-c", f"{script} && tar cf t.tar a b"], cwd=root, env=environment, check=True)
-    before = _contents(root)
+    before = contents(root)
     programs = {("git", *verbs.split()): program for verbs, program in GIT_READERS.items()}
     if kind == "others":
-        names = [name for name in READERS if name not in _SLOW and shutil.which(name, path=_ENVIRONMENT["PATH"])]
+        names = [name for name in READERS if name not in SLOW and shutil.which(name, path=ENVIRONMENT["PATH"])]
         programs = {(name,): READERS[name] for name in names}
     chance, ran = random.Random(kind), 0
     while ran < tries(480, 3000):
         begin = chance.choice(list(programs))
-        argv = [*begin, *_words(programs[begin], chance)]
+        argv = [*begin, *words_for(programs[begin], chance)]
         chance.shuffle(tail := argv[len(begin) :])
         argv = [*begin, *tail] if chance.random() < 0.2 else argv
         if not any("\0" in word for word in argv) and _is_read_only(argv):
             ran += 1
             quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             subprocess.run(argv, cwd=root, env=environment, timeout=60, **quiet)
-            assert _contents(root) == before, argv
+            assert contents(root) == before, argv

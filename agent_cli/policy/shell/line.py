@@ -11,7 +11,8 @@ line needs that.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 import msgspec
 
@@ -114,9 +115,11 @@ def _judge(line: str, cwd: str, policy: Policy, depth: int) -> CommandVerdict:
 
 def _each(line: list[CommandInPlace], policy: Policy, depth: int) -> list[CommandVerdict]:
     found = []
+    before: list[SimpleCommand] = []
     for step in line:
         scripts = [_judge(script, step.cwd, policy, depth + 1) for script in step.inside.scripts]
-        found.append(judge_step(step, policy, scripts))
+        found.append(judge_step(step, policy, scripts, before))
+        before = [*before, step.part] if step.part.operator == "|" else []
     return found
 
 
@@ -272,13 +275,17 @@ def _targets(command: SimpleCommand) -> Iterator[str]:
     yield from destructive.written_targets(command)
 
 
-def judge_step(step: CommandInPlace, policy: Policy, scripts: list[CommandVerdict]) -> CommandVerdict:
+def judge_step(
+    step: CommandInPlace, policy: Policy, scripts: list[CommandVerdict], before: Sequence[SimpleCommand]
+) -> CommandVerdict:
     """Return the verdict on a simple command, its files and all commands it runs; `scripts` are the verdicts on
-    the lines it passes to a shell."""
-    outer, *inner = step.inside.commands
-    is_transparent = bool(inner) and _adds_nothing(outer) and not is_doubtful(outer, policy)
-    own = judge_one(outer, step.cwd, policy, is_transparent)
-    nested = [*(judge_one(command, step.cwd, policy) for command in inner), *scripts]
+    the lines it passes to a shell, `before` are the commands whose output it reads."""
+    outer = step.inside.commands[0]
+    known = _known_readings(step.inside.commands, before, policy)
+    own, *inner = (
+        judge_one(command, step.cwd, policy, read) for command, read in zip_longest(step.inside.commands, known)
+    )
+    nested = [*inner, *scripts]
     reach = widest(each.verdict.reach for each in (own, *nested) if not isinstance(each.verdict, Deny))
     allowed = allowing_rule(outer, policy)
     if allowed and "*" not in allowed.pattern:
@@ -299,6 +306,23 @@ def judge_step(step: CommandInPlace, policy: Policy, scripts: list[CommandVerdic
     return CommandVerdict(worst, own.shown, narrowest(each.trusted for each in judged))
 
 
+def _known_readings(
+    commands: Sequence[SimpleCommand], before: Sequence[SimpleCommand], policy: Policy
+) -> tuple[Reading, ...]:
+    """Return what a command and those it runs read, where only all of them together tell: just the first if it
+    is a transparent wrapper, none if each is judged by itself."""
+    outer, *inner = commands
+    if not inner or is_doubtful(outer, policy):
+        return ()
+    if _adds_nothing(outer):
+        return (Reading(),)
+    if not policy.sandboxed or any(is_doubtful(command, policy) for command in inner):
+        return ()
+    from .found_files import readings
+
+    return readings(commands, before)
+
+
 def _adds_nothing(wrapper: SimpleCommand) -> bool:
     """Return True if a wrapper is as harmless as the command it runs."""
     name = program(wrapper)
@@ -307,13 +331,12 @@ def _adds_nothing(wrapper: SimpleCommand) -> bool:
     )
 
 
-def judge_one(part: SimpleCommand, cwd: str, policy: Policy, is_transparent: bool = False) -> CommandVerdict:
-    """Return the verdict on one command, without the commands it runs. A transparent wrapper is judged by
-    those."""
+def judge_one(part: SimpleCommand, cwd: str, policy: Policy, known: Reading | None = None) -> CommandVerdict:
+    """Return the verdict on one command, without the commands it runs; `known` is what it reads, if those tell."""
     shown = " ".join(part.argv or (f"{name}=…" for name in part.assigns))
     if denied := _forbidding(part, cwd, policy, "deny"):
         return CommandVerdict(Deny(str(denied), f"`{shown}` is denied"), shown)
-    read = Reading() if is_transparent else None if is_doubtful(part, policy) else reading(part)
+    read = known or (None if is_doubtful(part, policy) else reading(part))
     led = read is not None and read.by_git and not policy.plain_git(cwd)
     if led and not policy.sandboxed:
         read = None
@@ -417,9 +440,9 @@ def _own(
         return CommandVerdict(Allow(str(allowed), need.reach), shown, "outside" if is_free else "network")
     closed = policy.searched(cwd) if read is not None and read.opens else None
     if read is not None and (closed is None or policy.sandboxed):
-        trusted: Reach = (
-            "inside" if read.by_git and not policy.plain_git(cwd) else "network" if closed else "outside"
-        )
+        trusted: Reach = "network" if closed or read.in_sandbox else "outside"
+        if read.by_git and not policy.plain_git(cwd):
+            trusted = "inside"
         return CommandVerdict(Allow("known to be read-only"), shown, trusted)
     return _by_mode(part, shown, closed, need, policy)
 

@@ -206,7 +206,7 @@ class _Reader:
 
     def plain(self, char: str, before: list[str]) -> None:
         """Refuse text that the shell would expand: braces, and `~` for anything but the home directory."""
-        if char == "{" and (before or not re.match(r"\{\}(?=[\s|&;<>]|$)", self.line[self.at :])):
+        if char == "{" and not re.match(r"\{\}(?=[\s|&;<>]|$)", self.line[self.at :]):
             raise Unsure("brace expansion")
         if char == "~" and (not before or before[-1][-1:] in ("=", ":")):
             following = self.line[self.at + 1 : self.at + 2]

@@ -43,6 +43,11 @@ class Program(msgspec.Struct, frozen=True):
     opens: Opens = ""
     opens_all: str = ""
 
+    @property
+    def takes_any(self) -> bool:
+        """True if it may have any number of any operands."""
+        return self.most == _MANY and self.operand == _ANY and self.pattern in ("", _ANY)
+
 
 class Reading(msgspec.Struct, frozen=True):
     """The files of a read-only command. `files`: the words it opens. `judged`: words checked against deny and ask
@@ -53,6 +58,8 @@ class Reading(msgspec.Struct, frozen=True):
     opens: Opens = ""
     by_git: bool = False
     """True if it obeys the settings of the repository it runs in."""
+    in_sandbox: bool = False
+    """True if it is known to be read-only in the sandbox alone."""
 
 
 _TEXT = Program(_ANY, paths=False)

@@ -1,0 +1,149 @@
+"""Recognize read-only commands whose files `find -exec` or `xargs` names, such as `git ls-files | xargs wc -l`.
+
+They count as read-only only in the sandbox, which hides closed files: a link, or a name with a blank in it, may
+lead to a file that no word names.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+from .parser import SimpleCommand, Word
+from .readonly_commands import READERS, Reading, reading
+
+_PLACE = Word("./{}")
+"""Stands for a file that `find` has found. Its name begins with the folder searched, so it is never an option."""
+_SEARCHED = (Word("."),)
+_NAMES_ONLY: dict[str, str] = {
+    "find": r"(?!-(printf|ls|o|or|not)$)[^(),!]*",
+    "ls": r"-[1aAdrtR]+|(?!-)[\s\S]*",
+    "git": r"ls-files|diff|--name-only|-[cdmoz]+|--(cached|staged|others|modified|exclude-standard)"
+    r"|--diff-filter=\w+|(?!-)[\s\S]*",
+    "rg": r"-[ilwFSs0]+|-[gt].*|--(files|files-with-matches|files-without-match|hidden|ignore-case|null)"
+    r"|(?!-)[\s\S]*",
+    **dict.fromkeys(
+        ["grep", "egrep", "fgrep"], r"-[rilLwEFPsZ]+|--(include|exclude|exclude-dir)=.*|-e|(?!-)[\s\S]*"
+    ),
+}
+"""Programs that print names of files in the folders they are given → the words they may have for that."""
+_LISTS: dict[str, str] = {
+    "rg": r"-[iwFSs0]*l[ilwFSs0]*|--files(-.*)?",
+    **dict.fromkeys(["grep", "egrep", "fgrep"], r"-[riwEFPsZ]*[lL][rilLwEFPsZ]*"),
+}
+"""The option with which searches print only names."""
+_KEEPS_LINES: dict[str, str] = {
+    "sort": r"-[rufVz]+",
+    "uniq": "",
+    "cat": "",
+    "tac": "",
+    "head": r"-\d+|-n\d*|\d+",
+    "tail": r"-\d+|-n\+?\d*|\+?\d+",
+    **dict.fromkeys(["grep", "egrep", "fgrep"], r"-[vEFPiwz]+|-e|(?!-)[\s\S]*"),
+}
+"""Programs that pass on some of the lines they read, and print nothing else → the words they may have for that."""
+
+
+def readings(commands: Sequence[SimpleCommand], before: Sequence[SimpleCommand]) -> tuple[Reading, ...]:
+    """Return what each of some commands reads: `find` or `xargs`, and those it runs. Empty if one of them is not
+    known to only read. `before` are the commands whose output the first one reads."""
+    outer, *inner = commands
+    if not inner or outer.assigns or outer.background or outer.has_unseen_words:
+        return ()
+    if outer.argv[0] == "find":
+        return _of_find(outer, inner)
+    if outer.argv[0] == "xargs" and len(inner) == 1:
+        return _of_xargs(inner[0], before)
+    return ()
+
+
+def _of_find(find: SimpleCommand, inner: list[SimpleCommand]) -> tuple[Reading, ...]:
+    rest, spans = _split(find.words)
+    if sorted(spans) != sorted(list(command.argv) for command in inner):
+        return ()  # what `find` runs may end elsewhere than it seems
+    own = reading(msgspec.structs.replace(find, words=tuple(rest)))
+    if own is None or not _finds_files([word.text for word in rest]):
+        return ()
+    found = [own]
+    for command in inner:
+        spec = READERS.get(command.argv[0])
+        words = tuple(_PLACE if word.text == "{}" else word for word in command.words)
+        read = reading(SimpleCommand(words)) if not any(word.glob for word in words) else None
+        if read is None or spec is None or spec.globs == "none":
+            return ()
+        found.append(_on_found(read, own.files or _SEARCHED))
+    return tuple(found)
+
+
+def _finds_files(words: Sequence[str]) -> bool:
+    """Return True if `find` finds only regular files: a link that lies deep in a folder may lead anywhere."""
+    is_plain = all(re.fullmatch(_NAMES_ONLY["find"], word) for word in words)
+    return is_plain and ("-type", "f") in pairwise(words)
+
+
+def _split(words: tuple[Word, ...]) -> tuple[list[Word], list[list[str]]]:
+    """Return the words of `find` without those of the commands it runs, and the words of each command."""
+    rest: list[Word] = []
+    spans: list[list[str]] = []
+    is_inside = False
+    for at, word in enumerate(words):
+        if not is_inside:
+            is_inside = word.text == "-exec"
+            if is_inside:
+                spans.append([])
+            else:
+                rest.append(word)
+        elif word.text == ";" or (word.text == "+" and words[at - 1].text == "{}"):
+            is_inside = False
+        else:
+            spans[-1].append(word.text)
+    return rest, spans
+
+
+def _of_xargs(command: SimpleCommand, before: Sequence[SimpleCommand]) -> tuple[Reading, ...]:
+    spec = READERS.get(command.argv[0])
+    if spec is None or spec.globs != "any" or not spec.takes_any:  # a name may look like an option
+        return ()
+    read = reading(msgspec.structs.replace(command, has_unseen_words=False))
+    if read is None or (spec.paths and not _are_names(before)):
+        return ()
+    return (Reading(in_sandbox=True), _on_found(read, _SEARCHED) if spec.paths else read)
+
+
+def _on_found(read: Reading, folders: tuple[Word, ...]) -> Reading:
+    """Return a reading in which the files found in some folders are opened."""
+    files, judged = (tuple(word for word in words if word is not _PLACE) for words in (read.files, read.judged))
+    return Reading((*files, *folders), (*judged, *folders), "all", in_sandbox=True)
+
+
+def _are_names(commands: Sequence[SimpleCommand]) -> bool:
+    """Return True if a pipeline prints only names of files in folders that its words name."""
+    if not commands or any(command.reads or reading(command) is None for command in commands):
+        return False
+    first, *filters = commands
+    return _prints_names(first) and all(map(_is_filter, filters))
+
+
+def _prints_names(command: SimpleCommand) -> bool:
+    name, *words = command.argv
+    match name:
+        case "find":
+            return _finds_files(words)
+        case "git":
+            does = words[0] == "ls-files" or words[:2] == ["diff", "--name-only"]
+        case "rg" | "grep" | "egrep" | "fgrep":
+            does = any(re.fullmatch(_LISTS[name], word) for word in words)
+        case _:
+            does = name == "ls"
+    return does and _has_only(command, _NAMES_ONLY)
+
+
+def _is_filter(command: SimpleCommand) -> bool:
+    read = reading(command)
+    return read is not None and not read.files and _has_only(command, _KEEPS_LINES)
+
+
+def _has_only(command: SimpleCommand, allowed: dict[str, str]) -> bool:
+    known = allowed.get(command.argv[0])
+    return known is not None and all(re.fullmatch(known, word) for word in command.argv[1:])
