@@ -5,10 +5,13 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
-from agent_cli.policy.authorize import authorize
+from agent_cli.engine.permissions.active_policy import Permissions
+from agent_cli.policy.authorize import Policy, authorize
 from agent_cli.policy.shell.readonly_commands import READERS
-from agent_cli.protocol.actions import Allow, RunCommand
+from agent_cli.protocol.actions import Allow, Mode, RunCommand
+from agent_cli.workspace.paths import Workspace
 from tests.fuzz import tries
 from tests.policy.support import MODES, ruled
 from tests.policy.test_authorize import ROOT, kind, run
@@ -63,17 +66,34 @@ HOSTILE = (
 )
 
 
+def found_in(mode: Mode, **facts: Any) -> Policy:
+    """A policy over a workspace from which no link leads outside."""
+    return ruled(mode=mode, links_out=lambda: False, **facts)
+
+
 @each_row("line", READ)
 def test_what_only_reads_what_was_found_runs_in_the_sandbox(line: str) -> None:
-    assert [kind(run(line, ruled(mode=mode))) for mode in MODES] == ["allow"] * 4
-    assert run(line, ruled(mode="ask")).reach == "inside"  # type: ignore[union-attr]
-    assert kind(run(line, ruled(mode="ask", sandboxed=False))) == "ask" or "xargs -n1" in line
+    assert [kind(run(line, found_in(mode))) for mode in MODES] == ["allow"] * 4
+    assert run(line, found_in("ask")).reach == "inside"  # type: ignore[union-attr]
+    assert kind(run(line, found_in("ask", sandboxed=False))) == "ask" or "xargs -n1" in line
 
 
 @each_row("line", CHANGES + ELSEWHERE)
 def test_what_may_change_or_open_something_else_asks(line: str) -> None:
-    assert kind(run(line, ruled(mode="ask"))) == "ask"
-    assert kind(run(line, ruled(mode="plan"))) == "deny"
+    assert kind(run(line, found_in("ask"))) == "ask"
+    assert kind(run(line, found_in("plan"))) == "deny"
+
+
+def test_a_link_that_leads_outside_is_not_followed_unseen(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "inner").symlink_to("..")
+    permissions = Permissions(Workspace(tmp_path.resolve()), (), mode="ask")
+    for line in ("git ls-files | xargs cat", "ls | xargs cat"):
+        assert kind(run(line, ruled(mode="ask"))) == "ask"
+        assert kind(run(line, found_in("ask"))) == "allow"
+    assert not permissions.policy().links_out()
+    (tmp_path / "src" / "outer").symlink_to("/etc/hostname")
+    assert permissions.policy().links_out()
 
 
 def test_rules_and_changed_programs_count() -> None:
@@ -109,7 +129,7 @@ def test_what_counts_as_read_only_leaves_a_folder_of_hostile_names_as_it_was(tmp
                 f"ls -a | xargs -d '\\n' {argv}", f"ls | xargs -n1 {argv}", f"git ls-files -z | xargs -0 -I% {argv} %",
             ]
         )  # fmt: skip
-        if isinstance(run(line, ruled(mode="plan")), Allow):
+        if isinstance(run(line, found_in("plan")), Allow):
             ran += 1
             quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             subprocess.run(["bash", "-c", line], cwd=root, env=environment, timeout=60, **quiet)

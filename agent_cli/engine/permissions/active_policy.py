@@ -213,6 +213,7 @@ class Permissions:
             resolve=_resolve,
             hidden=self._hidden,
             names=_names,
+            links_out=self._links_out,
             script=_script,
             searched=self._searched,
             plain_git=self._plain_git,
@@ -233,6 +234,18 @@ class Permissions:
         from agent_cli.workspace.matching_files import MatchingFiles
 
         return MatchingFiles(self._workspace.roots, self._is_closed)
+
+    @cached_property
+    def _links(self) -> "MatchingFiles":
+        from agent_cli.workspace.matching_files import MatchingFiles
+
+        def leads_out(path: str) -> bool:
+            return os.path.islink(path) and not self._workspace.contains(os.path.realpath(path))
+
+        return MatchingFiles(self._workspace.roots, leads_out, links=True)
+
+    def _links_out(self) -> bool:
+        return bool(self._links.paths()) or not self._links.is_complete
 
     def _closed_below(self, policy: Policy, folder: str) -> tuple[str, ...] | None:
         """Return the closed files of the workspace below a folder; None for a folder that is outside or too large

@@ -1,11 +1,10 @@
 """Recognize read-only commands whose files `find -exec` or `xargs` names, such as `git ls-files | xargs wc -l`.
 
-They count as read-only only in the sandbox, which hides closed files: a link, or a name with a blank in it, may
-lead to a file that no word names.
+They count as read-only only in the sandbox, which hides closed files: no word names what they open.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -28,6 +27,8 @@ _NAMES_ONLY: dict[str, str] = {
     ),
 }
 """Programs that print names of files in the folders they are given → the words they may have for that."""
+_NAME_LINKS = ("git", "ls")
+"""Those that name links too."""
 _LISTS: dict[str, str] = {
     "rg": r"-[iwFSs0]*l[ilwFSs0]*|--files(-.*)?",
     **dict.fromkeys(["grep", "egrep", "fgrep"], r"-[riwEFPsZ]*[lL][rilLwEFPsZ]*"),
@@ -45,16 +46,19 @@ _KEEPS_LINES: dict[str, str] = {
 """Programs that pass on some of the lines they read, and print nothing else → the words they may have for that."""
 
 
-def readings(commands: Sequence[SimpleCommand], before: Sequence[SimpleCommand]) -> tuple[Reading, ...]:
+def readings(
+    commands: Sequence[SimpleCommand], before: Sequence[SimpleCommand], links_out: Callable[[], bool]
+) -> tuple[Reading, ...]:
     """Return what each of some commands reads: `find` or `xargs`, and those it runs. Empty if one of them is not
-    known to only read. `before` are the commands whose output the first one reads."""
+    known to only read. `before` are the commands whose output the first one reads; `links_out` returns True if a
+    link may lead outside the workspace."""
     outer, *inner = commands
     if not inner or outer.assigns or outer.background or outer.has_unseen_words:
         return ()
     if outer.argv[0] == "find":
         return _of_find(outer, inner)
     if outer.argv[0] == "xargs" and len(inner) == 1:
-        return _of_xargs(inner[0], before)
+        return _of_xargs(inner[0], before, links_out)
     return ()
 
 
@@ -101,12 +105,16 @@ def _split(words: tuple[Word, ...]) -> tuple[list[Word], list[list[str]]]:
     return rest, spans
 
 
-def _of_xargs(command: SimpleCommand, before: Sequence[SimpleCommand]) -> tuple[Reading, ...]:
+def _of_xargs(
+    command: SimpleCommand, before: Sequence[SimpleCommand], links_out: Callable[[], bool]
+) -> tuple[Reading, ...]:
     spec = READERS.get(command.argv[0])
     if spec is None or spec.globs != "any" or not spec.takes_any:  # a name may look like an option
         return ()
     read = reading(msgspec.structs.replace(command, has_unseen_words=False))
     if read is None or (spec.paths and not _are_names(before)):
+        return ()
+    if spec.paths and before[0].argv[0] in _NAME_LINKS and links_out():
         return ()
     return (Reading(in_sandbox=True), _on_found(read, _SEARCHED) if spec.paths else read)
 

@@ -320,7 +320,7 @@ def _known_readings(
         return ()
     from .found_files import readings
 
-    return readings(commands, before)
+    return readings(commands, before, policy.links_out)
 
 
 def _adds_nothing(wrapper: SimpleCommand) -> bool:
