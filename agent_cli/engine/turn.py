@@ -250,7 +250,7 @@ class Turn:
             return None
         if self._services.session_hooks:
             await self._session.flush()
-            with self._services.undo.effect(lambda: False):
+            with self._services.undo.effect():
                 more = await self._services.session_hooks.on_stop(text, self.scope)
             if more:
                 self._say("hook", more)

@@ -34,6 +34,7 @@ from ..undo.turn_undo import TurnUndo
 if TYPE_CHECKING:
     from agent_cli.workspace.worktrees.worktree import Worktree
 
+    from ..undo.effect_times import JobsUntil
     from .subagents import Subagents
 
 
@@ -384,9 +385,9 @@ class ChildUndo(TurnUndo):
         self._child = child
 
     @contextmanager
-    def effect(self, goes_on: Callable[[], bool]) -> Iterator[None]:
+    def effect(self, jobs_until: "JobsUntil | None" = None) -> Iterator[None]:
         """Return a context for an effect, which is the parent's too."""
-        with self._parent.undo.effect(goes_on), super().effect(goes_on):
+        with self._parent.undo.effect(jobs_until), super().effect(jobs_until):
             yield
 
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:

@@ -73,7 +73,7 @@ async def merge_child(child: Child, parent: SessionServices, turn: TurnScope) ->
     scope = TurnScope(turn.emit, turn.submission_id, new_id("turn")) if begins else turn
     run = parent.tools.processes.run
     try:
-        with parent.undo.effect(lambda: False):
+        with parent.undo.effect():
             result = await merge(worktree, root, run, before=lambda: parent.undo.before_effect(scope, ()))
     except (WorktreeError, OSError) as error:
         if begins:  # without a checkpoint after it, no earlier turn could be undone

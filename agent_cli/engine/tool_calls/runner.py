@@ -284,7 +284,7 @@ class ToolRunner:
             pending.result = late
             return
         self.rules.record_start(pending.name, authorized.actions)
-        with nullcontext() if authorized.reads_only else self._undo.effect(self._context.jobs.any_runs):
+        with nullcontext() if authorized.reads_only else self._undo.effect(self._context.jobs.used_until):
             await self._carry_out(pending)
 
     async def _carry_out(self, pending: PendingCall) -> None:

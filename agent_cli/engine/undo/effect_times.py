@@ -5,6 +5,7 @@ Files are told apart by the time of their last change, which the kernel sets and
 and somebody else have changed a file, the last one counts; what is deleted has no time and counts as the agent's.
 """
 
+import math
 import os
 import sys
 import time
@@ -20,10 +21,12 @@ _COARSE_S = 2.0
 """The same for file systems that store whole seconds."""
 _MOST_FOREIGN = 5_000
 """If more files changed at other times, such as by a checkout of the user, no file is told apart."""
+JobsUntil = Callable[[float], float]
+"""When the last job that was used since a time ended; infinity while one runs. Both are monotonic times."""
 
 
 class EffectTimes:
-    """The times of the effects of one session. A clock that is set during an effect gives it two times."""
+    """The times of the effects of one turn. A clock that is set during an effect gives it two times."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         """Create a record without effects. `clock` is the clock that stamps files."""
@@ -32,34 +35,57 @@ class EffectTimes:
         self._since: tuple[float, float] | None = None
         """Start of the effects that go on, by the clock and by one that is never set; None if there is none."""
         self._running = 0
+        self._begun = time.monotonic()
+        """Start of the turn; only jobs that it has used go on with its effects."""
+        self._ended = self._begun
+        """End of the last effect."""
+        self._jobs: list[JobsUntil] = []
 
     def forget(self) -> None:
-        """Forget effects that have ended, when a turn begins."""
+        """Forget earlier turns with their jobs, when a turn begins."""
         self._past.clear()
+        self._jobs.clear()
+        self._begun = time.monotonic()
+        self._since = self._now() if self._running else None
 
     @contextmanager
-    def effect(self, goes_on: Callable[[], bool]) -> Iterator[None]:
-        """Count the time of the block as an effect, and the time after it while `goes_on` returns True at the end
-        of each effect."""
+    def effect(self, jobs_until: JobsUntil | None = None) -> Iterator[None]:
+        """Count the time of the block as an effect, and the time after it while jobs run that the turn has used."""
+        self._settle()
         self._running += 1
-        self._since = (self._clock(), time.monotonic()) if self._since is None else self._since
+        self._since = self._since or self._now()
         try:
             yield
         finally:
             self._running -= 1
-            if not self._running and not goes_on():
-                self._past += self._spans(self._since)
-                self._since = None
+            self._ended = time.monotonic()
+            if jobs_until is not None and jobs_until not in self._jobs:
+                self._jobs.append(jobs_until)
+            self._settle()
 
     def foreign(self, root: Path, changes: Sequence[FileChange]) -> tuple[str, ...]:
         """Return the files that somebody else changed last, of those that changed during a turn; none where the
         times of files are not those of our clock."""
+        self._settle()
         found = [change.path for change in changes if change.kind != "deleted" and not self._is_own(root, change)]
         return tuple(found) if len(found) <= _MOST_FOREIGN and found and _are_local(root) else ()
 
-    def _spans(self, since: tuple[float, float]) -> list[tuple[float, float]]:
-        """Return the times by the clock between a start and now."""
-        start, end, passed_s = since[0], self._clock(), time.monotonic() - since[1]
+    def _now(self) -> tuple[float, float]:
+        return self._clock(), time.monotonic()
+
+    def _settle(self) -> None:
+        """Note the end of the effects if none goes on, nor a job."""
+        if self._since is None or self._running:
+            return
+        until = max([self._ended, *(jobs_until(self._begun) for jobs_until in self._jobs)])
+        if until < math.inf:
+            self._past += self._spans(self._since, until)
+            self._since = None
+
+    def _spans(self, since: tuple[float, float], until: float) -> list[tuple[float, float]]:
+        """Return the times by the clock between a start and an end on the monotonic clock."""
+        now, now_monotonic = self._now()
+        start, end, passed_s = since[0], now - (now_monotonic - until), until - since[1]
         if end - start >= passed_s - _CLOCK_S:
             return [(start, end)]
         return [(start, start + passed_s), (end - passed_s, end)]  # the clock was set back meanwhile
@@ -73,7 +99,7 @@ class EffectTimes:
             return True
         margin_s = _CLOCK_S if changed_ns % 1_000_000_000 else _COARSE_S
         changed_s = changed_ns / 1e9
-        spans = self._past + (self._spans(self._since) if self._since is not None else [])
+        spans = self._past + (self._spans(self._since, time.monotonic()) if self._since else [])
         return any(start - margin_s <= changed_s <= end + margin_s for start, end in spans)
 
 

@@ -47,7 +47,7 @@ from .turn_checkpoints import (
 if TYPE_CHECKING:
     from agent_cli.workspace.memory import Memory
 
-    from .effect_times import EffectTimes
+    from .effect_times import EffectTimes, JobsUntil
 
 _MOST_NAMED = 5
 _SILENT_S = 1.0
@@ -95,10 +95,10 @@ class TurnUndo:
 
         return EffectTimes()
 
-    def effect(self, goes_on: Callable[[], bool]) -> AbstractContextManager[None]:
+    def effect(self, jobs_until: "JobsUntil | None" = None) -> AbstractContextManager[None]:
         """Return a context for an effect of the agent: what changes during a turn at other times, and not while
-        `goes_on` is true, somebody else changes."""
-        return self._effects.effect(goes_on)
+        jobs that the turn has used run, somebody else changes."""
+        return self._effects.effect(jobs_until)
 
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
         """Ensure that the turn can be undone before something changes. `paths` are the files about to be written.

@@ -1,6 +1,7 @@
 """Commands that run in the background of the conversation: servers, watchers, and whatever exceeded the time limit
 of its call."""
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -33,10 +34,16 @@ class Job:
         self.log = log
         self.told = False
         """True if the model knows that it has ended."""
+        self.used = -math.inf
+        """Monotonic time at which the agent last started it or sent it input; never for a command of the user."""
         self._begun = begun
         self._ended: float | None = None
         self._stopped = False
         self._looked: tuple[float, bool] = (0.0, True)
+        running.gone.add_done_callback(lambda _: self._note_end())
+
+    def _note_end(self) -> None:
+        self._ended = self._ended or time.monotonic()
 
     @property
     def is_running(self) -> bool:
@@ -48,7 +55,7 @@ class Job:
         if ran and time.monotonic() - at > _LOOK_EVERY_S:
             self._looked = (time.monotonic(), self.running.background)
             if not self._looked[1]:
-                self._ended = time.monotonic()
+                self._note_end()
         return self._looked[1]
 
     @property
@@ -60,6 +67,11 @@ class Job:
     def runtime_s(self) -> float:
         """Seconds from its start to its end, or until now."""
         return (self._ended or time.monotonic()) - self._begun
+
+    @property
+    def until(self) -> float:
+        """Monotonic time of its end; infinite while it runs."""
+        return math.inf if self.is_running or self._ended is None else self._ended
 
     @property
     def state(self) -> str:
@@ -79,7 +91,7 @@ class Job:
         """Stop it and its whole process tree."""
         await self.running.stop()
         self._stopped, self.told = True, True
-        self._ended = self._ended or time.monotonic()
+        self._note_end()
         self._looked = (time.monotonic(), False)
 
     def keep(self) -> Path:
@@ -115,6 +127,11 @@ class Jobs:
     def any_runs(self) -> bool:
         """Return True if a job is still running."""
         return any(job.is_running for job in self)
+
+    def used_until(self, since: float) -> float:
+        """Return when the last job that the agent has used since then ended; infinity while one runs. Both times
+        are monotonic."""
+        return max((job.until for job in self if job.used >= since), default=-math.inf)
 
     @property
     def are_too_many(self) -> bool:

@@ -88,6 +88,7 @@ async def _read(job: Job, wait_s: float) -> ToolOutcome:
 async def _send(job: Job, text: str) -> ToolOutcome:
     if not text:
         raise ToolError("There is no text to send.")
+    job.used = time.monotonic()
     try:
         await job.running.send(text.encode("utf-8", "surrogateescape"))
     except ProcessError as error:

@@ -175,7 +175,9 @@ async def _watched(running: Running, params: ShellParams, log: OutputLog, contex
 async def _job(command: str, running: Running, log: OutputLog, begun: float, context: ToolContext) -> Job | None:
     """Continue a command as a background job. If there are too many, stop it and return None."""
     if not context.jobs.are_too_many:
-        return context.jobs.add(command, running, log, begun)
+        job = context.jobs.add(command, running, log, begun)
+        job.used = time.monotonic()
+        return job
     await running.stop()
     return None
 

@@ -5,7 +5,7 @@ around it than file times may differ from the clock.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,8 @@ class Meanwhile(ScriptedModel):
     async def stream(self, request: ModelRequest):  # type: ignore[no-untyped-def]
         if deed := self._deeds.get(len(self.requests)):
             await asyncio.sleep(APART_S)
-            deed()
+            if isinstance(done := deed(), Awaitable):
+                await done
             await asyncio.sleep(APART_S)
         async for event in super().stream(request):
             yield event
@@ -90,6 +91,47 @@ async def test_what_a_job_changes_behind_its_call_is_the_agents(tmp_path: Path) 
     deeds = {1: lambda: ((tmp_path / "go").touch(), _until((tmp_path / "done").exists))}
     job = say(call("shell", command=command, background=True))
     async with engine(tmp_path, model=Meanwhile(job, say("done"), deeds=deeds), mode="yolo") as it:
+        await it.prompt("go")
+        await it.do(Undo())
+        assert conflicts(it) == {} and not (it.root / "late").exists()
+
+
+async def test_what_others_change_once_a_job_has_ended_is_theirs(tmp_path: Path) -> None:
+    command = "while ! test -e ../go; do sleep 0.01; done; echo late > late"
+
+    async def deed() -> None:
+        (tmp_path / "go").touch()
+        async with asyncio.timeout(60):
+            while next(iter(it.context.jobs)).running.gone.done() is False:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(APART_S)
+        write(it.root / "theirs.txt", "by the user\n")()
+
+    job = say(call("shell", command=command, background=True))
+    async with engine(tmp_path, model=Meanwhile(job, say("done"), deeds={1: deed}), mode="yolo") as it:
+        await it.prompt("go")
+        await it.do(Undo())
+        assert conflicts(it) == {"theirs.txt": FOREIGN}
+        assert [path.name for path in it.root.iterdir()] == ["theirs.txt"]
+
+
+async def test_what_others_change_while_a_job_of_an_earlier_turn_runs_is_theirs(tmp_path: Path) -> None:
+    server = say(call("shell", command="sleep 60", background=True))
+    script, deeds = (server, say("it runs"), EDIT, say("done")), {3: write(tmp_path / "work" / "new.txt", "new\n")}
+    async with engine(tmp_path, model=Meanwhile(*script, deeds=deeds), mode="yolo") as it:
+        await it.prompt("start the server")
+        await it.prompt("go")
+        await it.do(Undo())
+        assert conflicts(it) == {"new.txt": FOREIGN}
+        assert [path.name for path in it.root.iterdir()] == ["new.txt"]
+
+
+async def test_what_a_job_changes_that_was_sent_input_is_the_agents(tmp_path: Path) -> None:
+    reader = say(call("shell", command="read go; echo late > late; touch ../done; sleep 60", background=True))
+    send = say(call("jobs", action="send", job="1", text="go\n"))
+    script, deeds = (reader, say("it waits"), send, say("done")), {3: lambda: _until((tmp_path / "done").exists)}
+    async with engine(tmp_path, model=Meanwhile(*script, deeds=deeds), mode="yolo") as it:
+        await it.prompt("start it")
         await it.prompt("go")
         await it.do(Undo())
         assert conflicts(it) == {} and not (it.root / "late").exists()

@@ -49,7 +49,7 @@ class Talk:
         self.session.append(UserMessage(id=f"m{number}", turn_id=turn_id, text=f"prompt {number}", origin="human"))
         if files:
             paths = tuple(str(self.root / name) for name in files)
-            with self.undoing.effect(lambda: False):
+            with self.undoing.effect():
                 await self.undoing.before_effect(TurnScope(lambda event: None, turn_id=turn_id), paths)
                 for name, text in files.items():
                     self.write(name, text)
