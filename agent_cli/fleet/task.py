@@ -12,6 +12,16 @@ Dependencies = Literal["none", "bind", "reflink", "copy"]
 Network = Literal["own", "host"]
 
 
+class Source(msgspec.Struct, frozen=True):
+    """Where the files of a task come from, since the batch was first frozen."""
+
+    repo: str
+    ref: str
+    """As written."""
+    commit: str
+    """Empty if `repo` is a plain folder."""
+
+
 class OverlayFile(msgspec.Struct, frozen=True):
     """A file that is laid over the tree before `verify` runs."""
 

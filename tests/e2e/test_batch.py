@@ -50,6 +50,27 @@ def test_the_same_command_runs_only_what_is_missing(world: World) -> None:
     assert outcomes(world.home / "out") == {"one": ["done", "done"], "two": ["done"]}
 
 
+def test_tasks_keep_their_commit_when_a_run_leaves_them_out_and_when_their_branch_is_gone(world: World) -> None:
+    commit = repository(world.work)
+    git(world.work, "branch", "topic")
+    answering(world, writes)
+    tasks = tasks_file(
+        world,
+        [
+            {"id": f"t{number}", "prompt": f"write f{number}.txt: v", "repo": str(world.work), "ref": ref}
+            for number, ref in enumerate(("HEAD", "HEAD", "topic"))
+        ],
+    )
+    assert batch(world, tasks, "--filter", "t[02]").code == 0
+    git(world.work, "commit", "--allow-empty", "-qm", "second")
+    git(world.work, "branch", "-D", "topic")
+    assert batch(world, tasks, "--filter", "t2").code == 0
+    done = batch(world, tasks)
+    assert done.code == 0, done
+    found = sorted((line["id"], line["attempt"], line["base_commit"]) for line in results(world.home / "out"))
+    assert found == [(f"t{number}", 1, commit) for number in range(3)]
+
+
 def test_errors_in_tasks_name_the_place_before_anything_starts(world: World) -> None:
     repository(world.work)
     path: Path = tasks_file(

@@ -14,7 +14,7 @@ from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, repl
 from agent_cli.protocol.stop_reason import UsageError
 
 from ..attempt import AttemptResult
-from ..task import Task
+from ..task import Source, Task
 
 BATCH_FILE, RESULTS_FILE, LOCK_FILE, LATE_FILE, JOB_FILE = (
     "batch.json", "results.jsonl", "lock", "late.json", "job.json",
@@ -42,11 +42,21 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[Task, ...]
     refs: dict[str, str] = {}
     """By task, the ref as written: `main` keeps the meaning it had when the batch was frozen."""
+    others: dict[str, Source] = {}
+    """Tasks that the last run left out, as with `--filter`: they keep their commits too."""
     versions: Versions
     engine: str = "local"
     hosts: tuple[str, ...] = ()
     seed: int | None = None
     budget: float | None = None
+
+    @property
+    def sources(self) -> dict[str, Source]:
+        """By task, what it was frozen to."""
+        return {
+            **self.others,
+            **{task.id: Source(task.repo, self.refs.get(task.id, ""), task.ref) for task in self.tasks},
+        }
 
 
 class LockHolder(msgspec.Struct, frozen=True):

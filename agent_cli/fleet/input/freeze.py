@@ -14,7 +14,7 @@ from agent_cli.fs.which import RunProgram
 from agent_cli.sandbox.process.running import ProcessError
 from agent_cli.workspace.git.repository import git_folder
 
-from ..task import OverlayFile, Task
+from ..task import OverlayFile, Source, Task
 from .entries import Entry, InputError
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -30,11 +30,17 @@ _SECRET = re.compile(r"(?i)(^|_)(api_?keys?|token|secret|password)$")
 class Freezer:
     """Freezes the tasks of a batch."""
 
-    def __init__(self, defaults: Mapping[str, Any], run: RunProgram) -> None:
-        """`defaults` are values of the command line for tasks that do not set them."""
+    def __init__(
+        self, defaults: Mapping[str, Any], run: RunProgram, known: Mapping[str, Source] | None = None
+    ) -> None:
+        """`defaults` are values of the command line for tasks that do not set them. Tasks in `known` keep their
+        commits while they name the same repository and ref."""
         self._defaults = dict(defaults)
         self._run = run
+        self._known = known or {}
         self._commits: dict[tuple[str, str], str] = {}
+        self.sources: dict[str, Source] = {}
+        """By task, what it was frozen to."""
         self.laid: set[str] = set()
         """The files that were read for `verify_files`."""
 
@@ -77,6 +83,7 @@ class Freezer:
         _check(task, entry.place)
         _check_text(task, entry.place)
         repo, ref = await self._source(task, entry)
+        self.sources[task.id] = Source(repo, task.ref or "HEAD", ref)
         return msgspec.structs.replace(task, repo=repo, ref=ref, verify_files=overlay)
 
     async def _source(self, task: Task, entry: Entry) -> tuple[str, str]:
@@ -96,11 +103,17 @@ class Freezer:
             if task.ref:
                 raise InputError(f"{entry.place}: `ref` is given, but {path} is not the top of a git repository")
             if place is not None and not task.repo:
-                return await self._with_commit(Path(os.path.realpath(place.top)), "HEAD", entry)
+                return await self._at_commit(Path(os.path.realpath(place.top)), task, entry)
             return str(path), ""
-        return await self._with_commit(path, task.ref or "HEAD", entry)
+        return await self._at_commit(path, task, entry)
 
-    async def _with_commit(self, path: Path, ref: str, entry: Entry) -> tuple[str, str]:
+    async def _at_commit(self, path: Path, task: Task, entry: Entry) -> tuple[str, str]:
+        ref, known = task.ref or "HEAD", self._known.get(task.id)
+        if known is not None and (known.repo, known.ref) == (str(path), ref):
+            ref = known.commit
+        return (str(path), await self._commit(path, ref, entry)) if ref else (str(path), "")
+
+    async def _commit(self, path: Path, ref: str, entry: Entry) -> str:
         key = (str(path), ref)
         if key not in self._commits:
             words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
@@ -111,7 +124,7 @@ class Freezer:
             self._commits[key] = done.stdout.decode("utf-8", "replace").strip() if done.exit_code == 0 else ""
         if not self._commits[key]:
             raise InputError(f"{entry.place}: `{ref}` names no commit in {path}")
-        return str(path), self._commits[key]
+        return self._commits[key]
 
 
 def _prompt(values: dict[str, Any], entry: Entry) -> object:

@@ -32,7 +32,7 @@ from agent_cli.fleet.batch.schedule import picked
 from agent_cli.fleet.input.entries import InputError, read_entries
 from agent_cli.fleet.input.freeze import Freezer
 from agent_cli.fleet.report.summary import summarize
-from agent_cli.fleet.task import Task
+from agent_cli.fleet.task import Source, Task
 from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.store.session_file import StoreError
@@ -126,32 +126,37 @@ async def _frozen(
     request: BatchRequest, out: Path, runner: ProcessRunner, given: Sequence[Task] | None
 ) -> tuple[Batch, tuple[str, ...]]:
     """Return the batch to run, and the paths hidden from agents. Known tasks keep the commit at which they were
-    frozen.
+    frozen, also if this run leaves them out.
 
     Raises:
         InputError, BatchError: the tasks, or those frozen already, cannot be read.
     """
-    known, freezer = read_batch(out), Freezer(request.defaults, runner.run)
+    known = read_batch(out)
+    before = known.sources if known else {}
+    freezer = Freezer(request.defaults, runner.run, before)
     if given is None:
         entries = [
             each
             for source in request.sources
             for each in read_entries(source, sys.stdin.read() if source == "-" else None)
         ]
-        refs = {str(each.values.get("id", each.values.get("instance_id"))): _ref(each.values) for each in entries}
         frozen = await freezer.freeze(entries)
+        sources = freezer.sources
     else:
-        refs, frozen = {task.id: task.ref for task in given}, tuple(given)
-    tasks = _chosen([_as_before(task, known, refs) for task in frozen], request)
+        frozen = tuple(given)
+        sources = {task.id: Source(task.repo, task.ref, task.ref) for task in given}
+    tasks = _chosen(list(frozen), request)
     if not tasks:
         raise InputError("no task matches --filter" if request.filter else "there are no tasks")
     git = await runner.run(["git", "--version"], cwd=Path("/"))
+    chosen = {task.id for task in tasks}
     closed = (*sorted(freezer.laid), *map(str, request.closed))
     batch = Batch(
         id=known.id if known else os.urandom(4).hex(),
         created=known.created if known else time.time(),
         tasks=tuple(tasks),
-        refs={task.id: refs.get(task.id, "") for task in tasks},
+        refs={task.id: sources[task.id].ref for task in tasks},
+        others={name: source for name, source in (before | sources).items() if name not in chosen},
         versions=Versions(__version__, sys.version.split()[0], git.stdout.decode("utf-8", "replace").strip()),
         engine=request.engine,
         hosts=tuple(dict.fromkeys((*(known.hosts if known else ()), socket.gethostname()))),
@@ -159,18 +164,6 @@ async def _frozen(
         budget=request.budget,
     )
     return batch, closed
-
-
-def _ref(values: dict[str, Any]) -> str:
-    return str(values.get("ref", values.get("base_commit", "HEAD")))
-
-
-def _as_before(task: Task, known: Batch | None, refs: dict[str, str]) -> Task:
-    """Return the task with its earlier commit, if its repository and ref are written as before."""
-    before = next((each for each in known.tasks if each.id == task.id), None) if known else None
-    if known is None or before is None or before.repo != task.repo or known.refs.get(task.id) != refs.get(task.id):
-        return task
-    return msgspec.structs.replace(task, ref=before.ref)
 
 
 def _chosen(tasks: list[Task], request: BatchRequest) -> list[Task]:
