@@ -18,6 +18,8 @@ from ..render.approval_preview import (
     call_name,
     command_rows,
     commands_in_question,
+    is_name_long,
+    name_rows,
     question,
     reason,
     where,
@@ -140,7 +142,7 @@ class ApprovalDialog(Dialog):
     def _head(self, theme: Theme, width: int) -> list[str]:
         """Return the question. A command that is not printed above is included unchanged."""
         question, block = self._question(width)
-        limit = 8 if self._stage in ("scope", "rule") else 2
+        limit = 2 if self._stage == "call" and is_name_long(self._item) else 10
         fits = lines.cells(question) <= width - 2
         first, *rest = [question] if fits else lines.wrap_limited(question, width - 2, limit)
         rows = [f"{theme.paint('warning', '?')} {theme.paint('strong', first)}"]
@@ -185,11 +187,10 @@ class ApprovalDialog(Dialog):
         return draw_choices(main, further, self._chosen, theme, width, rows)
 
     def _batch(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """Return the calls of a batch with the decisions so far; in full if the question contains the commands."""
-        if self._holds(self._calls.items):
-            listed = [row for at in range(len(self._calls.items)) for row in self._rows(at, theme, width)]
-            if len(listed) <= rows:
-                return listed
+        """Return the calls of a batch with the decisions so far; in full if there is room."""
+        listed = [row for at in range(len(self._calls.items)) for row in self._rows(at, theme, width)]
+        if len(listed) <= rows:
+            return listed
         return [self._rows(at, theme, width)[0] for at in self._window(rows)]
 
     def _window(self, rows: int) -> range:
@@ -198,14 +199,16 @@ class ApprovalDialog(Dialog):
         return range(first, first + shown)
 
     def _rows(self, at: int, theme: Theme, width: int) -> list[str]:
-        """Return the rows of one call of a batch: a command unchanged, in as many rows as it needs; any other by
-        name."""
+        """Return the rows of one call of a batch: a command or a name unchanged, in as many rows as it needs, or in
+        one row if it is printed above."""
         item = self._calls.items[at]
         mark = {None: " ", True: "✓", False: "✗"}[self._calls.allowed(at)]
         head = f"{'❯' if at == self._calls.at else ' '} {mark} {at + 1}/{len(self._calls.items)} "
         room = width - len(head)
-        is_whole = item.preview_kind == "command" and self._holds(self._calls.items)
-        first, *rest = command_rows(item, room) if is_whole else [call_name(item, room)]
+        if item.preview_kind == "command":
+            first, *rest = command_rows(item, room) if self._holds(self._calls.items) else [call_name(item, room)]
+        else:
+            first, *rest = name_rows(item, room)
         role: Role = "strong" if at == self._calls.at else "muted"
         return [theme.paint(role, head) + first, *(" " * len(head) + row for row in rest)]
 

@@ -15,7 +15,10 @@ from .live import without_emoji_sequences
 
 _LINES, _CELLS = 4, 160
 """Commands up to this total size are part of the question: they fit on the smallest screen."""
+_NAME_CELLS = 160
+"""Maximum size of the name of a call that stands only in the question."""
 _NEW_FILE = ("--- /dev/null", "A new, empty file.")
+_BATCH_MARKS = len("❯ ✓ 10/10 ")
 _COMMAND = "$"
 """The label of a tool that runs command lines."""
 
@@ -34,8 +37,12 @@ def _command(item: ApprovalItem) -> str:
 
 def command_rows(item: ApprovalItem, width: int) -> list[str]:
     """Return a command unchanged, in rows of at most `width` columns."""
+    return _cut(_command(item), width)
+
+
+def _cut(text: str, width: int) -> list[str]:
     rows = []
-    for row in _command(item).split("\n"):
+    for row in text.split("\n"):
         while lines.cells(row) > width and (at := lines.fit(row, width)):
             rows.append(row[:at])
             row = row[at:]
@@ -47,10 +54,33 @@ def call_name(item: ApprovalItem, limit: int = 200) -> str:
     """Return a short description of a call: `Run make test`, `Edit src/x.py`."""
     if item.preview_kind == "command" and item.label == _COMMAND:
         return lines.one_line(f"Run {item.title}", limit)
-    verb = lines.one_line(item.label, 40) or f"Allow {lines.one_line(item.tool, 40)}"
+    return lines.one_line(f"{_verb(item)} {lines.call_title(item.tool, item.title, limit)}", limit)
+
+
+def _verb(item: ApprovalItem) -> str:
     if item.preview_kind == "diff" and _only_creates(item.preview):
-        verb = "Create"
-    return lines.one_line(f"{verb} {lines.call_title(item.tool, item.title, limit)}", limit)
+        return "Create"
+    return lines.one_line(item.label, 40) or f"Allow {lines.one_line(item.tool, 40)}"
+
+
+def is_name_long(item: ApprovalItem) -> bool:
+    """Return True if the name of a call is printed above the question, which may then cut it."""
+    return lines.cells(call_name(item)) > _NAME_CELLS
+
+
+def name_rows(item: ApprovalItem, width: int) -> list[str]:
+    """Return the name of a call in rows of at most `width` columns; a long one cut to a single row."""
+    return [call_name(item, width)] if is_name_long(item) else _cut(call_name(item), width)
+
+
+def _whole_name(item: ApprovalItem, room: int, width: int) -> list[str]:
+    """Return the rows of a call's name, unchanged, if a question with `room` columns for it does not show all of
+    it. A command is no name: it is shown anyway."""
+    if item.preview_kind == "command" or item.title == item.tool:
+        return []
+    whole = f"{_verb(item)} {visible(item.title)}".rstrip()
+    is_shown = call_name(item) == whole and lines.cells(whole) <= min(room, _NAME_CELLS)
+    return [] if is_shown else _cut(whole, width)
 
 
 def _only_creates(diff: str) -> bool:
@@ -113,10 +143,11 @@ def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> l
     """Return the rows printed above the question: in full what each call would run or change, unless the question
     itself contains it. Each of several calls has its name above it."""
     in_question = commands_in_question(items)
+    room = width - len("? ?") if len(items) == 1 else width - _BATCH_MARKS
     bodies = []
     for item in items:
         body = [] if item.preview_kind == "command" and in_question else _body(item, theme, width - 2)
-        bodies.append([*_rewrite(item, theme, width - 2), *body])
+        bodies.append([*_whole_name(item, room, width - 2), *_rewrite(item, theme, width - 2), *body])
     return _named(items, bodies, theme, width)
 
 

@@ -2,7 +2,7 @@
 
 import re
 import time
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 import pytest
@@ -521,6 +521,28 @@ def test_an_approval_shows_every_byte() -> None:
         out = shown(request) if command is long else asked
         assert out.count("echo ok^[]0;") == out.count("&& rm⟨U+202E⟩ -rf x^G^M") == command.count("ok")
         assert "^[" not in (asked if command is long else shown(request)), "it stands in one place"
+
+
+@each_row(
+    ("tool", "kind"), [("web_fetch", "text"), ("read_file", "text"), ("edit_file", "diff"), ("other", "text")]
+)
+@each_row("length", [10, 30, 70, 120, 150, 170, 600])
+def test_an_approval_shows_all_of_a_name(tool: str, kind: Literal["text", "diff"], length: int) -> None:
+    """Whatever its length, and in a window that gets narrower while it asks."""
+    name = "".join(f"/{number:04}" for number in range(length // 5)) + "/the  end"
+    preview = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n" if kind == "diff" else f"GET {name}"
+    items = tuple(
+        approval_item(f"c{at}", tool, f"/{at}{name}", preview.replace("GET ", f"GET /{at}"), kind, "why", "rule", "", "{}", "")
+        for at in range(3)
+    )
+    for width, narrower in ((200, 200), (80, 80), (80, 40), (40, 40), (40, 20)):
+        for some in (items[:1], items):
+            request = ev.ApprovalRequested(request_id="r", items=some)
+            view = Renderer(NONE, Ui(), lambda: width, lambda: SNAPSHOT)  # noqa: B023
+            view.handle(request)
+            rows = [*view.take().split("\n"), *ApprovalDialog(request, 0.0).draw(NONE, narrower, 60)]
+            shown = re.sub(r"\s|[?❯]", "", "".join(rows))
+            assert all(f"/{at}{name}".replace(" ", "") in shown for at in range(len(some))), (width, narrower, rows)
 
 
 def test_the_end_of_a_turn_sums_up() -> None:
