@@ -199,8 +199,8 @@ class ApprovalDialog(Dialog):
         return range(first, first + shown)
 
     def _rows(self, at: int, theme: Theme, width: int) -> list[str]:
-        """Return the rows of one call of a batch: a command or a name unchanged, in as many rows as it needs, or in
-        one row if it is printed above."""
+        """Return the rows of one call of a batch: a command or a name unchanged, in as many rows as it needs, or
+        in one row if it is printed above."""
         item = self._calls.items[at]
         mark = {None: " ", True: "✓", False: "✗"}[self._calls.allowed(at)]
         head = f"{'❯' if at == self._calls.at else ' '} {mark} {at + 1}/{len(self._calls.items)} "

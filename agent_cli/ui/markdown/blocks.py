@@ -10,6 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import table as read_table
+from markdown_it.rules_block.table import escapedSplit as split_cells
+from markdown_it.rules_block.table import getLine as line_at
 from markdown_it.token import Token as Mark
 
 from ..text import lines
@@ -39,6 +43,46 @@ _MAY_BE_BOX = ("[", "\\", "&")
 _BULLETS = "•◦▪"
 _RULE = 40
 _NARROWEST = 8
+
+
+def _table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Parse a table, and keep the cells of a row beyond those of the header. The parser drops them, but models
+    write `|` in code without a backslash."""
+    begin = len(state.tokens)
+    if not read_table(state, first, end, silent):
+        return False
+    cells: list[Mark] = []
+    for mark in state.tokens[begin:]:
+        if mark.type == "tr_open":
+            cells = []
+        elif mark.type == "inline":
+            cells.append(mark)
+        elif mark.type == "tr_close" and cells[0].map and cells[0].map[0] > first:
+            for cell, content in zip(cells, _merged(line_at(state, cells[0].map[0]), len(cells)), strict=False):
+                cell.content = content
+    return True
+
+
+def _merged(line: str, count: int) -> list[str]:
+    """Return the cells of a table row, at most `count`: of more, those are joined that are parts of code, then the
+    last ones."""
+    parts = split_cells(line.strip().removeprefix("|"))
+    while len(parts) > count and not parts[-1].strip():
+        parts.pop()
+    beyond, is_code = len(parts) - count, False
+    cells: list[list[str]] = []
+    for part in parts:
+        if beyond > 0 and cells and (is_code or len(cells) == count):
+            cells[-1].append(part)
+            beyond -= 1
+        else:
+            cells.append([part])
+            is_code = False
+        is_code ^= part.count("`") % 2 == 1
+    return ["|".join(cell).strip() for cell in cells]
+
+
+PARSER.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
 
 
 class _Node(msgspec.Struct):

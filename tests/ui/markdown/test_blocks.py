@@ -96,6 +96,19 @@ def test_no_row_of_a_table_is_wider_than_the_terminal(width: int) -> None:
     assert not all_signs - signs, "and nothing of its text is left out"
 
 
+def test_a_row_with_more_cells_than_the_header_keeps_them() -> None:
+    head = "| command | does |\n|---|---|\n"
+    assert drawn(f"{head}| `ps | grep x || true` | looks |\n| a | b | c | |\n| d `e | f` |\n| g |")[2:] == [
+        "`ps | grep x || true`  looks",
+        "a                      b | c",
+        "d `e                   f`",
+        "g",
+    ]
+    assert drawn(f"{head}| `a | b` | c | d | e")[2:] == ["`a | b`  c | d | e"]
+    assert drawn("|a|b|\n|-|-|\n|`x|y|z|")[2:] == ["`x|y  z"]
+    assert_linear(lambda count: drawn(f"{head}{'|`a' * count}"), 2_000)
+
+
 def test_lists() -> None:
     source = "- a\n  - b\n    1. c\n    1. d\n- [ ] to do\n- [x] done\n\n3. three\n7. seven\n"
     assert drawn(source) == [

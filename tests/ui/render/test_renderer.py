@@ -532,7 +532,18 @@ def test_an_approval_shows_all_of_a_name(tool: str, kind: Literal["text", "diff"
     name = "".join(f"/{number:04}" for number in range(length // 5)) + "/the  end"
     preview = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n" if kind == "diff" else f"GET {name}"
     items = tuple(
-        approval_item(f"c{at}", tool, f"/{at}{name}", preview.replace("GET ", f"GET /{at}"), kind, "why", "rule", "", "{}", "")
+        approval_item(
+            f"c{at}",
+            tool,
+            f"/{at}{name}",
+            preview.replace("GET ", f"GET /{at}"),
+            kind,
+            "why",
+            "rule",
+            "",
+            "{}",
+            "",
+        )
         for at in range(3)
     )
     for width, narrower in ((200, 200), (80, 80), (80, 40), (40, 40), (40, 20)):
@@ -542,7 +553,11 @@ def test_an_approval_shows_all_of_a_name(tool: str, kind: Literal["text", "diff"
             view.handle(request)
             rows = [*view.take().split("\n"), *ApprovalDialog(request, 0.0).draw(NONE, narrower, 60)]
             shown = re.sub(r"\s|[?❯]", "", "".join(rows))
-            assert all(f"/{at}{name}".replace(" ", "") in shown for at in range(len(some))), (width, narrower, rows)
+            assert all(f"/{at}{name}".replace(" ", "") in shown for at in range(len(some))), (
+                width,
+                narrower,
+                rows,
+            )
 
 
 def test_the_end_of_a_turn_sums_up() -> None:
