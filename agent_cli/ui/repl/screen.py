@@ -118,7 +118,7 @@ class Screen:
         self._pastes = PasteLabels(self.draft)
         self.line = Buffer(multiline=True)
         self._output = open_terminal()
-        self._keyboard = Keyboard(sys.stdin, ahead)
+        self._keyboard = Keyboard(sys.stdin, ahead, lambda: self.dialogs.dialog is not None)
         self.app: Application[None] = Application(
             layout=self._layout(),
             key_bindings=bindings(self),

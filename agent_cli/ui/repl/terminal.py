@@ -42,6 +42,8 @@ _SEQUENCES: dict[str, Keys | tuple[Keys, ...]] = {
 
 _NO_TEXT = lazy_regex("[\ud800-\udfff]")
 """Bytes that are not UTF-8, as prompt_toolkit decodes them."""
+_LINES = lazy_regex(r"[^\x00-\x1f]+[\r\n]+[^\x00-\x1f]")
+"""A line and the beginning of another one."""
 _LOST_S = 1.0
 _BURST_CHARS = 24
 """More characters than a user types between two reads of the input."""
@@ -120,9 +122,13 @@ class Keyboard(Vt100Input):
     """Keys from a terminal. Input that arrives too fast for typing is read in one go and, if it has several lines,
     is a paste, bracketed or not."""
 
-    def __init__(self, stdin: TextIO, ahead: TypeAhead | None = None) -> None:
-        """`ahead` contains the keys typed so far."""
+    def __init__(
+        self, stdin: TextIO, ahead: TypeAhead | None = None, is_asking: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`ahead` contains the keys typed so far. While `is_asking`, even a short text of several lines is a paste:
+        no second line of it may answer what the first line has brought up."""
         super().__init__(stdin)
+        self._is_asking = is_asking
         ANSI_SEQUENCES.update(_SEQUENCES)
         self._in_paste = False
         self._read_at = 0.0
@@ -172,7 +178,7 @@ class Keyboard(Vt100Input):
         if self._in_paste and self._ends_paste(text):
             text = PASTE_END + text
         self._read_at = time.monotonic()
-        if not self._in_paste and _is_burst(text):
+        if not self._in_paste and _is_burst(text, self._is_asking()):
             body = text.rstrip("\r\n") if text.count("\r") + text.count("\n") == 1 else text
             self._buffer.append(KeyPress(Keys.BracketedPaste, body))
             text = text[len(body) :]
@@ -203,9 +209,11 @@ class Keyboard(Vt100Input):
         return bool(select.select([self.fileno()], [], [], _NEXT_PIECE_S)[0])
 
 
-def _is_burst(text: str) -> bool:
+def _is_burst(text: str, is_asking: bool) -> bool:
     """Return True if a text without control sequences is a paste: several lines at once, or more than anyone
     types. A single line followed by Enter, as other programs send it, counts as typed."""
+    if is_asking and _LINES.match(text):
+        return True
     if len(text) < _BURST_CHARS or "\x1b" in text:
         return False
     several = any(mark in text.rstrip("\r\n") for mark in "\r\n")

@@ -265,6 +265,23 @@ def test_a_paste_without_brackets_does_not_submit_line_by_line(tmp_path: Path) -
         assert term.operations("UserInput") == []
 
 
+def test_a_short_paste_of_several_lines_without_brackets_answers_no_question(tmp_path: Path) -> None:
+    with Session(tmp_path, "approve") as term:
+        term.send("many\r")
+        term.wait("Allow call 1 of 3")
+        term.pump(0.6)
+        term.send("no\r1\ry\r")
+        term.wait("(?m)^› no$")
+        term.pump(0.3)
+        assert "Allow call 1 of 3" in term.text, "what was pasted waits in the line"
+        term.send("\x1b")
+        term.wait("(?m)^> no$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert term.operations("ApprovalAnswer") == []
+
+
 def test_approving_takes_its_time(tmp_path: Path) -> None:
     with Session(tmp_path, "approve") as term:
         term.send("go\r")
