@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Kind = Literal["head", "hunk", "context", "removed", "added", "note", "other"]
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_BOTH_NAMES = re.compile(r' --git ("?)a/(.*)\1 \1b/\2\1$')
 _HEADS = ("--- ", "+++ ", "diff --git ", "index ")
 _KINDS: dict[str, Kind] = {"-": "removed", "+": "added", " ": "context", "": "context", "@": "hunk", "\\": "note"}
 _LOOKS: dict[Kind, tuple[Role, ...]] = {
@@ -107,11 +108,18 @@ def _file(heads: list[str]) -> tuple[str, str]:
     found = {head[:4]: head[4:].partition("\t")[0] for head in heads}
     old, new = found.get("--- ", ""), found.get("+++ ", "")
     if not new:
-        return found.get("diff", "").removeprefix(" --git a/").partition(" b/")[0], ""
-    before, after = old.removeprefix("a/"), new.removeprefix("b/")
+        both = found.get("diff", "")
+        named = _BOTH_NAMES.match(both)
+        return (f"{named[1]}{named[2]}{named[1]}" if named else both.removeprefix(" --git ")), ""
+    before, after = _bare(old, "a/"), _bare(new, "b/")
     if "/dev/null" in (old, new):
         return (after, "(new file)") if old == "/dev/null" else (before, "(deleted)")
     return (after, "") if before == after else (after, f"(was {before})")
+
+
+def _bare(name: str, side: str) -> str:
+    """Return a name without its side, `a/` or `b/`. Git quotes a name with control characters."""
+    return f'"{name[3:]}' if name.startswith(f'"{side}') else name.removeprefix(side)
 
 
 def _read(text: Iterable[str]) -> Iterator[Row]:

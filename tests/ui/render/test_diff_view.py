@@ -70,6 +70,13 @@ def test_a_changed_line_that_looks_like_a_header_is_none() -> None:
             "diff --git a/x b/x\nindex 1..0\ndiff --git a/y b/y\nindex 1..2\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b",
             ["x", "y", "1 -a", "1 +b"],
         ),
+        (
+            'diff --git "a/x\\t" "b/x\\t"\ndeleted file mode 100644\n--- "a/x\\t"\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n'
+            'diff --git "a/y\\303" "b/y\\303"\n--- "a/y\\303"\n+++ "b/y\\303"\n@@ -1 +1 @@\n-a\n+b\n'
+            "diff --git a/u b/v b/u b/v\nold mode 100644\ndiff --git a/u b/v\nsimilarity index 100%",
+            ['"x\\t"', "deleted file mode 100644", "(deleted)", "1 -a", '"y\\303"', "1 -a", "1 +b",
+             "u b/v", "old mode 100644", "a/u b/v", "similarity index 100%"],
+        ),
     ],
 )
 def test_a_file_is_named_where_there_are_several_and_said_to_be_new_or_gone(text: str, shown: list[str]) -> None:
