@@ -37,7 +37,8 @@ def with_secrets(*rules: str, mode: Mode = "ask") -> Policy:
         "awk 'BEGIN {ARGV[1] = \"b\"; ARGC = 2} 1'", "awk '{print ENVIRON[\"A\"]}' a", "awk -f x a", "awk -i inplace 1 a",
         "awk '@load \"x\"; 1' a", "awk '{sys\\\ntem(\"x\")}' a", "awk '{f = \"sys\"; @f(1)}' a", "awk 1 a -f x", "hostname x", "xxd a b", "xxd a -l18", "uniq a -c", "uniq -- a -c", "uniq a*", "uniq a b", "uniq - x", "sort *", "sort a*", "sort -uo x a",
         "sort --out=x a", "sort --compress-prog=sh a", "date 01010101", "date -f .env", "date --set=x", "file -f.env",
-        "file -C -m x", "tree -o x", "printf -v PATH x", "printf %n PATH", "printf '%5n' 'a[`x`]'", "ls -L", "grep -R x .",
+        "file -C -m x", "tree -o x", "printf -v PATH x", "printf %n PATH", "printf '%5n' 'a[`x`]'", "printf %ln PATH", "printf %%%n PATH",
+        "printf *", "printf x* a", "tree -Io x y", "tree -aPo x y", "strings @x", "strings -- @x", "strings *", "ls -L", "grep -R x .",
         "grep -rR x .", "grep --dereference-recursive x", "grep -f a b", "grep --fil=a b", "grep -d recurse x", "rg --pre sh x",
         "rg --pr=sh x", "rg -L x", "rg x *.py", "rg -z x", "find . -fls x", "find -L . -name x", "find . -name *",
         "find -- -delete", "git log -O x", "git log --outp=x", "git diff *.py", "git log --format=%GK", "git --paginate log",
@@ -57,7 +58,7 @@ def test_only_permitted_options_make_a_reader(command: str) -> None:
         "sort -t, -k2,2n a", "sort -u ./a", "uniq -c a", "cut -d , -f 1 a", "find . -name *.py -maxdepth 2", "rg x ./*.py",
         "grep -A 3 -e x a", "grep -nA3 x a", "rg -t py x src", "rg --files", "git --no-pager log -3", "git log -- *.py",
         "git diff --stat HEAD~1", "git stash list", "date +%s", "date -u", "command -v python3", "node -V", "go version",
-        "tree -L 2", "printf '%s\\n' a", "ls {}", "[ -f a ]", "[ -d build ]", "[ -n x ] && cat a", "sed 's/a/b/' f", "sed -n '/a/,/b/p' f",
+        "tree -L 2", "tree -a -I x -L2", "printf '%s\\n' a", "printf '%s\\n' *.py", "printf '%5.1f%%\\n' 3", "printf '%(%F)T' 0", "ls {}", "[ -f a ]", "[ -d build ]", "[ -n x ] && cat a", "sed 's/a/b/' f", "sed -n '/a/,/b/p' f",
         "sed -E 's/(a|b)+/[\\1]/g; /^#/d' f", "sed '1,5d;$d' f", "sed -n '/[a-z_]*=/p' f", "sed 's|/usr|/opt|g' f", "sed 5q f",
         "git grep -n foo", "git grep -nE -A3 'a|b' -- src", "git grep -e foo --and -e bar", "git config user.email",
         "git config --get remote.origin.url", "git config get branch.main.merge", "git reflog", "git reflog show -5 HEAD",
@@ -164,7 +165,7 @@ _RM = [
     "builtin eval 'rm x'", "xargs -I {} rm {}", "xargs -n1 rm", "busybox rm x", "busybox sh -c 'rm x'", "nohup nice -n 5 rm x",
     "command rm x", "exec rm x", "setsid -f rm x", "stdbuf -oL rm x", "ionice -c 3 rm x", "watch -n 1 'rm x'", "flock f rm x",
     "flock f -c 'rm x'", "sudo -u y rm x", "doas rm x", "/usr/bin/env rm x", "find . -execdir rm {} +", "\\rm x", "r'm' x",
-    "find . -exec env rm {} ';'", "/usr/bin/time -p rm x", "bash -c \"bash -c 'rm x'\"",
+    "find . -exec env rm {} ';'", "/usr/bin/time -p rm x", "bash -c \"bash -c 'rm x'\"", "time A+=1 rm x",
 ]  # fmt: skip
 
 
@@ -187,6 +188,7 @@ def test_a_denied_verb_of_git_is_denied_behind_its_options(command: str) -> None
     [
         "env -S 'rm x'", "env --spl 'rm x'", "timeout --x 5 rm x", "xargs -a f rm", "bash --rcfile x -c 'rm x'", "bash -Z x",
         "git --nonsense push", "git submodule foreach 'rm x'", "git bisect run rm x", "git rebase -x 'rm x'", "env " * 20 + "rm x",
+        "time -- ! rm x", "time -- coproc rm x", "!\\\n rm x", "coproc\\\n rm x", "A\\\n=1 rm x", "a && !\\\n rm x",
         "timeout * rm x", "xargs -I * rm x", "bash -oc pipefail 'rm x'", "eval r*", "nice --1 -x rm x",
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ _TEXTS = [
     "a", "b", "ab", " ", " ", " ", "'", '"', "\\", "\t", "\n", "#", ";", "&", "|", "&&", "||", ">", ">>", "<", "2>", "&>",
     "1>&2", "2>&1", "$", "`", "(", ")", "{", "}", "!", "=", "*", "?", "[", "]", "~", ":", ",", "-", "+", "@", "%", "^", "A=",
     "b=", "é", "\\\n", "''", '""', "'a b'", '"a b"', "a'", '"$"', "$'", "|&", ">|", "<>", ">&", ">& ", "0", "1", "{}", "--",
-    "time", "if", "then", "in", "do", "\\ ", "\\'", '\\"', "\\$", "\\\\", " >/dev/null ", "'$(a b)'", "'`a`'",
+    "time", "if", "then", "in", "do", "time -- ", "!\\\n ", "coproc\\\n ", "A\\\n=a ", "\\ ", "\\'", '\\"', "\\$", "\\\\", " >/dev/null ", "'$(a b)'", "'`a`'",
 ]  # fmt: skip
+_BEFORE_TIMED = re.compile(r"time|-p|--||\w+\+?=.*", re.DOTALL)
 _RECORDS = 'command_not_found_handle() { printf "%%s\\0" "$@" >"$OUT.$BASHPID"; return %d; }'
 """Every name is unknown to this bash: it writes the words it would have run to a file of their own."""
 
@@ -32,6 +34,15 @@ def _lines(chance: random.Random) -> Iterator[tuple[str, tuple[SimpleCommand, ..
             continue
         if commands and not any(word.glob for command in commands for word in command.words):
             yield line, commands
+
+
+def _meant(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the words of a command, and, if `time` is before it, the words behind that."""
+    yield argv
+    for at, word in enumerate(argv[:-1] if argv[:1] == ("time",) else ()):
+        if not _BEFORE_TIMED.fullmatch(word):
+            return
+        yield argv[at + 1 :]
 
 
 def _ran(folder: Path) -> set[tuple[str, ...]]:
@@ -54,8 +65,7 @@ def test_bash_runs_and_writes_what_the_parser_has_read(tmp_path: Path, status: i
     subprocess.run(["/bin/bash", "--norc", tmp_path / "script"], env=environment, **streams, timeout=600)
     assert len(lines) > 100
     for number, (line, commands) in enumerate(lines):
-        read = {command.argv[start:] for command in commands for start in range(3)}
-        """A command behind `time` or `time -p` is the rest of its words."""
+        read = {argv for command in commands for argv in _meant(command.argv)}
         assert _ran(tmp_path / str(number)) <= read, line
         written = {name for command in commands for name in command.writes}
         assert set(os.listdir(tmp_path / str(number) / "cwd")) <= written, line

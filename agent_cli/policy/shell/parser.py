@@ -20,7 +20,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _RESERVED = frozenset(
     "if then elif else fi for while until do done case esac select function coproc { } ! [[ ]] in".split()
 )
-_TIMED = ("time", "-p")
+_TIMED = ("time", "-p", "--")
 """Words after which the shell still recognizes reserved words."""
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
@@ -109,7 +109,8 @@ class _Reader:
                 self.word()
                 continue
             word = self.word()
-            if all(before.text in _TIMED for before in words) and self.line[start : self.at] in _RESERVED:
+            written = self.line[start : self.at].replace("\\\n", "")
+            if all(before.text in _TIMED for before in words) and written in _RESERVED:
                 raise Unsure(f"`{word.text}` begins a compound command, so it always asks")
             words.append(word)
         if not words and not assigns:
@@ -188,6 +189,8 @@ class _Reader:
                 text.append(self.single())
             elif char == '"':
                 text.append(self.double())
+            elif self.line.startswith("\\\n", self.at):
+                self.broken()
             elif char == "\\":
                 text.append(self.escape())
             elif char == "$":
@@ -219,6 +222,13 @@ class _Reader:
         char = self.line[self.at + 1]
         self.at += 2
         return "" if char == "\n" else char
+
+    def broken(self) -> None:
+        """Skip a line break behind a backslash at the end of a word. Within one it may hide an assignment, an
+        operator or a reserved word."""
+        self.at += 2
+        if self.line[self.at : self.at + 1].strip(" \t\n\\"):
+            raise Unsure("a line that is broken within a word")
 
     def single(self) -> str:
         end = self.line.find("'", self.at + 1)

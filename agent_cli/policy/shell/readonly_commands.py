@@ -32,10 +32,11 @@ class Program(msgspec.Struct, frozen=True):
     """Options with which the first operand is a file after all."""
     paths: bool = True
     """True if its operands are files it reads."""
-    globs: Literal["any", "suffix", "named", "none"] = "any"
+    globs: Literal["any", "suffix", "named", "behind", "none"] = "any"
     """Globs that may start with a wildcard, given that a matching file may be named like an option: `any` if no
     option can do more than read; `suffix` if no option ends in `.ext`; `named` if options can write or run;
-    `none`: no globs at all, because the second file is written to."""
+    `behind`: globs only behind the first operand, which ends the options; `none`: no globs at all, because the
+    second file is written to."""
     ends: bool = True
     """True if `--` ends its options."""
     options_first: bool = False
@@ -63,6 +64,10 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 _TEXT = Program(_ANY, paths=False)
+_FORMAT = r"([^%$`]|%%|%[^%a-zA-Z($`]*(\([^)$`]*\))?(?=[a-zA-Z]|$)(?![hlLjqtz]*n))*"
+"""printf sets a variable by `%n`, and evaluates an index in its name."""
+_UNLISTED = r"(?!@)[\s\S]*"
+"""`@file` stands for the words in a file, even behind `--`."""
 _SUMS = Program("-[btz]+|--tag|--binary|--text")
 _GREP = Program(
     r"-[abcEFGhHiIlLnoPqrsvwxyzZT]*([ABCm]?\d+|e.+)?|--(include|exclude|exclude-dir|colou?r|regexp)=.*"
@@ -112,7 +117,7 @@ _FIND = Program(
 
 READERS: dict[str, Program] = {
     "echo": _TEXT,
-    "printf": Program(operand=r"(?!([\s\S]*[^%])?%[^%a-zA-Z]*n)[^$`]*", paths=False),
+    "printf": Program(operand=_FORMAT, paths=False, globs="behind"),
     "pwd": Program("-[LP]", most=0, paths=False),
     **dict.fromkeys(["true", "false"], _TEXT),
     "sleep": Program(paths=False),
@@ -147,7 +152,7 @@ READERS: dict[str, Program] = {
     "comm": Program("-[123z]+|--total|--nocheck-order"),
     "fold": Program(r"-[bs]+|-w\d+|-\d+", "-w"),
     "column": Program("-[txn]+|-[so].+", "-[so]"),
-    "strings": Program(r"-a|-n\d+|-\d+|-t[odx]|--all", "-[nt]"),
+    "strings": Program(r"-a|-n\d+|-\d+|-t[odx]|--all", "-[nt]", operand=_UNLISTED, globs="named", ends=False),
     **dict.fromkeys(["md5sum", "sha1sum", "sha256sum"], _SUMS),
     "cmp": Program(r"-[bsl]+|--(silent|quiet|verbose|print-bytes)|-[ni]\d+", "-n"),
     "od": Program(r"-A\w|-t\w+|-[abcdfilosxv]+|-[Njw]\d+", "-[AtNj]"),
@@ -178,7 +183,7 @@ READERS: dict[str, Program] = {
         "-[UCW]", globs="named", opens="visible",
     ),
     "sed": Program("-[nErs]+", pattern=rf"{_SED_COMMAND}( *; *{_SED_COMMAND})*", globs="named"),
-    "tree": Program(r"-[adfpshDCiNntrvF]+|-[LIP].+|--(dirsfirst|noreport|du|gitignore)", "-[LIP]", globs="named"),
+    "tree": Program(r"-[adfpshDCiNntrvF]+|-L\d+|--(dirsfirst|noreport|du|gitignore)", "-[LIP]", globs="named"),
     **dict.fromkeys(["nproc", "uptime", "arch", "groups", "tty"], Program(most=0, paths=False)),
     "type": Program("-[aptP]+", operand=r"[\w.+-]+", paths=False),
     "test": Program("-[defhLrswxzn]|-nt|-ot|-ef", globs="named"),
@@ -360,7 +365,7 @@ def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | 
     ended = False
     rest = iter(words)
     for word in rest:
-        if word.glob and not _glob_is_safe(reader, word, ended):
+        if word.glob and not _glob_is_safe(reader, word, ended, bool(operands)):
             return None
         if operands and reader.options_first:
             return None
@@ -374,7 +379,7 @@ def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | 
             if (
                 value is None
                 or re.match(r"-\D", value.text)
-                or (value.glob and not (reader is _FIND and _glob_is_safe(reader, value, False)))
+                or (value.glob and not (reader is _FIND and _glob_is_safe(reader, value)))
             ):
                 return None
         elif re.fullmatch(reader.options, word.text):
@@ -384,10 +389,10 @@ def _sort(reader: Program, words: list[Word]) -> tuple[list[str], list[Word]] | 
     return options, operands
 
 
-def _glob_is_safe(reader: Program, word: Word, ended: bool) -> bool:
+def _glob_is_safe(reader: Program, word: Word, ended: bool = False, is_behind: bool = False) -> bool:
     """Return True if the names a glob may match cannot be taken for harmful options."""
-    if reader.globs == "none":
-        return False
+    if reader.globs in ("none", "behind"):
+        return is_behind and reader.globs == "behind"
     if reader.globs == "any" or ended or word.text[0] not in "*?[":
         return True
     return reader.globs == "suffix" and re.search(r"\.\w+$", word.text) is not None

@@ -16,7 +16,7 @@ MAX_LAYERS = 8
 TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
 """Wrappers that are as harmless as the commands they run."""
 SHELLS = frozenset("sh bash zsh dash ksh mksh fish ash rbash".split())
-_ASSIGNMENT = r"[A-Za-z_]\w*=.*"
+_ASSIGNMENT = r"[A-Za-z_]\w*\+?=.*"
 
 
 class Wrapper(msgspec.Struct, frozen=True):
@@ -178,7 +178,7 @@ def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tup
         rest = _replaced(rest, _placeholders(words[: len(words) - len(rest)]))
     assigns = []
     while wrapper.assigns and rest and re.fullmatch(_ASSIGNMENT, rest[0].text, re.DOTALL):
-        assigns.append(rest.pop(0).text.partition("=")[0])
+        assigns.append(rest.pop(0).text.partition("=")[0].rstrip("+"))
     operands, rest = rest[: wrapper.operands], rest[wrapper.operands :]
     if any(word.glob for word in (*operands, *rest[:1])):
         raise Unsure(f"what `{name}` runs depends on file names")
