@@ -91,8 +91,8 @@ DANGERS: dict[str, Danger] = {
     "history": Danger(" -", "changes the history of the shell"),
     **_all(
         "docker podman nerdctl",
-        r" --privileged| (-v|--volume)[ =]?/| --mount \S*(src|source)=/| --(pid|net|network|ipc|userns)[ =]host"
-        r"|docker\.sock| --cap-add| --device| (prune|push) | volume rm ",
+        r" --privileged| (-[a-z]*v|--volume)[ =]?/| --mount \S*(src|source)=/| --(pid|net|network|ipc|userns)"
+        r"[ =]host|docker\.sock| --cap-add| --device| (prune|push) | volume rm ",
         "reaches the whole machine, or removes or publishes what undo does not keep",
     ),
     **_all(

@@ -7,6 +7,7 @@ unless the rule names them: `shell(go test *)` does not cover `go test -exec ./x
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 import msgspec
 
@@ -20,7 +21,7 @@ from .readonly_commands import git_extras_are_known
 from .wrappers import SHELLS, WRAPPERS, normalize, program
 
 _PYTEST = (
-    r"-p(?!no:).*|-c.*|-o.*|-W.*|--(rootdir|confcutdir|override-ini|config-file|pdbcls|basetemp|debug"
+    r"-[hvqlxsV]*(p(?!no:)|[coW]).*|--(rootdir|confcutdir|override-ini|config-file|pdbcls|basetemp|debug"
     r"|junit-?xml|pastebin|pyargs|log-file|cov-config|cov-report|result-log|plugins?)(=.*)?"
 )
 _NPM = (
@@ -53,7 +54,7 @@ RISKY_OPTIONS: dict[str, str] = {
     **dict.fromkeys(["pytest", "py.test"], _PYTEST),
     "mypy": r"--(python-executable|config-file|custom-typeshed-dir|custom-typing-module|install-types"
     r"|cache-dir|.*-report|shadow-file|junit-xml|package-root)(=.*)?",
-    "ruff": r"--(config|cache-dir|output-file|add-noqa)(=.*)?|-o.*",
+    "ruff": r"--(config|cache-dir|output-file|add-noqa)(=.*)?|-[a-z]*o.*",
     "eslint": r"-c.*|-f.*|-o.*|--(config|rulesdir|plugin|resolve-plugins-relative-to|parser|format|output-file"
     r"|flag|cache-\w+|ext-config)(=.*)?",
     "tsc": r"-[pbw].*|--(project|build|outDir|outFile|declarationDir|tsBuildInfoFile|generateTrace"
@@ -64,47 +65,56 @@ RISKY_OPTIONS: dict[str, str] = {
     r"|moduleLoader|testResultsProcessor)(=.*)?",
     "vitest": r"-[cr].*|--(config|root|dir|globalSetup|reporter|outputFile|environment|pool|execArgv"
     r"|setupFiles|coverage\.\S+|poolOptions\S*|api|ui|open|browser\S*)(=.*)?",
-    "tox": r"-[cx].*|--(conf|override|workdir|root|result-json|runner|default-runner|discover|.*-override)(=.*)?",
+    "tox": r"-[vqrpa]*[cx].*|--(conf|override|workdir|root|result-json|runner|default-runner|discover"
+    r"|.*-override)(=.*)?",
     "python": _PYTHON + "|" + _PYTEST,
     "uv": r"--(with\S*|project|directory|env-file|python|index\S*|default-index|extra-index-url|find-links"
     r"|config-file|script|module|isolated)(=.*)?|-[mps]|" + _PYTEST,
-    "rg": r"--(pre|pre-glob|hostname-bin|search-zip|ignore-file|path-separator|file)(=.*)?|-z|-f.*",
-    **dict.fromkeys(["fd", "fdfind"], r"-[xX].*|--exec\S*"),
+    "rg": r"--(pre|pre-glob|hostname-bin|search-zip|ignore-file|path-separator|file)(=.*)?|-[a-zA-Z0-9]*[zf].*",
+    **dict.fromkeys(["fd", "fdfind"], r"-[a-zA-Z0-9]*[xX].*|--exec\S*"),
     "find": r"-(exec|execdir|ok|okdir|delete|fprint\w*|fls|files0-from)",
-    "tar": r"--(to-command|checkpoint-action|use-compress-program|rsh-command|info-script|new-volume-script"
-    r"|absolute-names|directory|files-from|one-top-level)(=.*)?|-[IFPC].*",
+    "tar": r"--(to-command|checkpoint-action|use-compress-program|rsh-command|rmt-command|info-script"
+    r"|new-volume-script|absolute-names|directory|files-from|one-top-level|index-file|remove-files"
+    r"|recursive-unlink)(=.*)?|-[a-zA-Z0-9]*[IFPCT].*",
     "sort": r"--(compress-prog\S*|output|temporary-directory|files0-from)(=.*)?|-[a-zA-Z]*[oT].*",
     "sed": r"-[a-zA-Z]*[ife].*|--(in-place|file|expression)(=.*)?|" + _SED_RUNS,
     **dict.fromkeys(
-        ["awk", "gawk", "mawk", "nawk"], r"-[fieEl].*|--(file|include|load|exec|source)(=.*)?|" + _AWK_RUNS
+        ["awk", "gawk", "mawk", "nawk"], r"-[a-zA-EG-Z]*[fieElWdopD].*|--(file|include|load|exec|source|debug"
+        r"|dump-variables|profile|pretty-print)(=.*)?|" + _AWK_RUNS
     ),
     "zip": r"-\w*T.*|--(test|unzip-command)(=.*)?",
     **dict.fromkeys(
         ["gdb", "lldb"], r"-+(ex|eval-command|x|command|iex|ix|init-\S+|[sSoO]|source\S*|one-line\S*)(=.*)?"
     ),
     **dict.fromkeys(
-        ["vim", "vi", "nvim", "ex", "view"], r"-[cSsuU].*|--cmd.*|\+.*|--(listen|server|remote\S*)(=.*)?"
+        ["vim", "vi", "nvim", "ex", "view"],
+        r"(?!-es$)-[a-zA-Z]*[cSsuUwWVi].*|--cmd.*|\+.*|--(listen|server|remote\S*)(=.*)?",
     ),
-    "man": r"-[PHC].*|--(pager|html|config-file)(=.*)?",
-    "less": r"-[oOkT].*|\+.*|--(log-file|lesskey\S*|tag-file)(=.*)?",
-    "rsync": r"-e.*|--(rsh|rsync-path|del\S*|remove\S*)(=.*)?",
+    "man": r"-[a-zA-Z0-9]*[PHC].*|--(pager|html|config-file)(=.*)?",
+    "less": r"-[a-zA-Z]*[oOkT].*|\+.*|--(log-file|lesskey\S*|tag-file)(=.*)?",
+    "rsync": r"-[a-zA-Z0-9]*e.*|--(rsh|rsync-path|write-batch|log-file|del\S*|remove\S*)(=.*)?",
     **dict.fromkeys(["node", "nodejs"], r"-[a-z]*[eprc].*|--(eval|print|require|import|loader"
     r"|experimental-loader|env-file)(=.*)?"),
-    "perl": r"-[a-zA-Z]*[eEIMmdx].*", "ruby": r"-[a-zA-Z]*[eIrCSx].*", "php": r"-[rBREdcz].*",
+    "perl": r"-[a-zA-Z0-9]*[eEIMmdx].*", "ruby": r"-[a-zA-Z0-9]*[eIrCSx].*", "php": r"-[a-zA-Z]*[rBREdcz].*",
     "prettier": r"--(config|plugin\S*|ignore-path|config-path)(=.*)?",
     "black": r"--(config|code|line-ranges)(=.*)?|-c.*",
     "gradle": r"-[bcIpD].*|--(build-file|init-script|project-dir|settings-file|include-build"
     r"|gradle-user-home)(=.*)?",
     "mvn": r"-[fsgtD].*|--(file|settings|global-settings|toolchains)(=.*)?",
     "cmake": r"-[PEC].*|-DCMAKE_\w*(LAUNCHER|PROGRAM|COMPILER)\w*.*|--build|--install",
-    "curl": r"-[oOKTdFxb].*|--(output|config|upload-file|data\S*|form\S*|proxy\S*|unix-socket|dump-header"
-    r"|cookie-jar|create-dirs|trace\S*|url-query|json|netrc\S*|key|cert|engine|output-dir)(=.*)?",
-    "wget": r"-[OioPe].*|--(output\S*|post\S*|body\S*|execute|config|use-askpass|directory-prefix|input-file"
-    r"|load-cookies)(=.*)?",
-    "ssh": r"-[oFEILRDWSJ].*", "docker": r"-v.*|--(volume|mount|privileged|device|cap-add|security-opt|pid"
-    r"|net\S*|ipc|userns|env-file|add-host|entrypoint)(=.*)?",
+    "curl": r"-[#:0-46aBfgGiIjJklLMnNpqRsSvVZ]*(o(?!-$)|[OKTdFxbDc]).*|--(output|config|upload-file|data\S*"
+    r"|form\S*|proxy\S*|unix-socket|dump-header|cookie-jar|create-dirs|trace\S*|url-query|json|netrc\S*|key|cert"
+    r"|engine|output-dir|remote-name\S*|libcurl|stderr|etag-save|hsts|alt-svc)(=.*)?",
+    "wget": r"-[VhbdqvnFcSNrkxHLpEmK]*(O(?!-$)|[ioPea]).*|--(output\S*|append-output|post\S*|body\S*|execute"
+    r"|config|use-askpass|directory-prefix|input-file|load-cookies|save-cookies|warc\S*|rejected-log|hsts-file)(=.*)?",
+    "ssh": r"-[46AaCfGgKkMNnqsTtVvXxYy]*[oFEILRDWSJ].*", "docker": r"-[a-z]*v.*|--(volume|mount|privileged|device"
+    r"|cap-add|security-opt|pid|net\S*|ipc|userns|env-file|add-host|entrypoint)(=.*)?",
 }  # fmt: skip
-"""Whole words of each program that change what a rule was meant to allow."""
+"""Whole words of each program that change what a rule was meant to allow. Letters may be bundled: `-xvC dir`."""
+_ABBREVIATED = frozenset(
+    "awk gawk curl gdb gmake less make man mvn mypy npm npx sed sort tar tox wget zip".split()
+)
+"""Programs that take the beginning of a long option for the whole: `sort --outp=x`."""
 
 
 def has_risky_option(command: SimpleCommand, pattern: str, roots: tuple[str, ...]) -> bool:
@@ -116,10 +126,34 @@ def has_risky_option(command: SimpleCommand, pattern: str, roots: tuple[str, ...
         return False
     named = pattern.split()
     fixed = len(named) - 1 if named[-1:] == ["*"] else 0
-    for word in command.argv[max(1, fixed) :]:
-        if word not in named and (re.fullmatch(spec, word, re.DOTALL) or _is_elsewhere(word, roots)):
+    for at, word in enumerate(command.argv[max(1, fixed) :], max(1, fixed)):
+        if word in named:
+            continue
+        option = f"-{word}" if name == "tar" and at == 1 and not word.startswith("-") else word
+        if re.fullmatch(spec, option, re.DOTALL) or _is_elsewhere(word, roots):
+            return True
+        if name in _ABBREVIATED and _abbreviates(word, spec):
             return True
     return False
+
+
+def _abbreviates(word: str, spec: str) -> bool:
+    """Return True if a word is the beginning of a long option in the table."""
+    given = re.match(r"--([\w-]+)(?:=|$)", word)
+    if given is None or given[1] in ("file", "checkpoint"):  # options of tar, and the beginning of others
+        return False
+    return any(name.startswith(given[1]) for name in _long_options(spec))
+
+
+@cache
+def _long_options(spec: str) -> tuple[str, ...]:
+    """Return the long options that a regular expression of the table names."""
+    return tuple(
+        name[0]
+        for group in re.findall(r"-\+?\(([^)]*)\)", spec)
+        for each in group.split("|")
+        if (name := re.match(r"[\w-]+", each))
+    )
 
 
 def _is_elsewhere(word: str, roots: tuple[str, ...]) -> bool:
