@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -107,6 +108,19 @@ def test_windows_line_ends_and_a_mark_do_not_matter(tmp_path: Path) -> None:
     (tmp_path / ".agentignore").write_bytes("\ufeff*.key\r\nx\r\n".encode())
     ignore = AgentIgnore([tmp_path])
     assert ignore.verdict(f"{tmp_path}/a.key") and ignore.verdict(f"{tmp_path}/x")
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    ignore = put(tmp_path, {".agentignore": "a\u2028b\nc\x0cd\n!e\rf\n"})
+    assert ignore.verdict(f"{tmp_path}/a\u2028b") and ignore.verdict(f"{tmp_path}/c\x0cd")
+    assert [ignore.verdict(f"{tmp_path}/{name}") for name in "abcdef"] == [None] * 6
+
+
+def test_a_set_may_reach_to_a_dash(tmp_path: Path) -> None:
+    with warnings.catch_warnings(action="error"):
+        ignore = put(tmp_path, {".agentignore": "[+--0]x\n"})
+        closed = [name for name in ("+x", ",x", "-x", ".x", "0x") if ignore.verdict(f"{tmp_path}/{name}")]
+    assert closed == ["+x", ",x", "-x", "0x"]
 
 
 def test_a_pattern_made_to_be_slow_is_not(tmp_path: Path) -> None:

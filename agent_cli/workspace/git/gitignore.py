@@ -97,7 +97,8 @@ def parse(text: str) -> tuple[Pattern, ...]:
     Raises:
         ValueError: a line is not a pattern or too long; the message has its number.
     """
-    found = (pattern_of(line, number) for number, line in enumerate(text.splitlines(), 1))
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    found = (pattern_of(line, number) for number, line in enumerate(lines, 1))
     return tuple(pattern for pattern in found if pattern is not None)
 
 
@@ -181,11 +182,17 @@ def _set(text: str, start: int, tokens: list[tuple[bool, _Token]]) -> int:
             body += _CLASSES.get(named.group(1), "")
             at = named.end()
             continue
-        if text[at] == "-" and body and text[at + 1 : at + 2] not in ("]", ""):
-            body += "-"
+        low, at = _in_set(text, at)
+        if text[at : at + 1] == "-" and text[at + 1 : at + 2] not in ("]", ""):
+            high, at = _in_set(text, at + 1)
+            body += f"{low}-{high}"
         else:
-            at += text[at] == "\\"
-            body += re.escape(_escaped(text, at))
-        at += 1
+            body += low
     tokens.append((False, re.compile(f"[{'^' if inverted else ''}{body}]", re.DOTALL)))
     return at
+
+
+def _in_set(text: str, at: int) -> tuple[str, int]:
+    """Return the character at a position of a set, escaped for a regular expression, and the position after it."""
+    at += text[at] == "\\"
+    return re.escape(_escaped(text, at)), at + 1
