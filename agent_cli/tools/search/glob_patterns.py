@@ -8,6 +8,7 @@ from agent_cli.workspace.git.gitignore import Pattern, pattern_of
 
 _MAX_ALTERNATIVES = 64
 _MAX_CHARS = 1000
+_TOKENS = lazy_regex(r"\\.|\[.*\]|[\s\S]")
 _BRACES = lazy_regex(r"\{([^{}]*,[^{}]*)\}")
 
 
@@ -28,10 +29,12 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def ignore_file(pattern: str) -> str:
-    """Return the text of an ignore file that hides all files not matched by `matcher(pattern)`."""
+    """Return the text of an ignore file that hides most files not matched by `matcher(pattern)`, and no others."""
     if pattern.startswith("!"):
-        return "".join(f"{_escaped(each)}\n" for each in expanded(pattern[1:]))
-    return "*\n!*/\n" + "".join(f"!{_escaped(each)}\n" for each in expanded(pattern))
+        return "".join(f"{_escaped(_anchored(each))}\n" for each in expanded(pattern[1:]))
+    return "*\n!*/\n" + "".join(
+        f"!{each}\n" for each in dict.fromkeys(_escaped(_loose(_anchored(each))) for each in expanded(pattern))
+    )
 
 
 def expanded(pattern: str) -> list[str]:
@@ -59,13 +62,36 @@ def _without_first(pattern: str) -> list[str]:
     return [head + part + tail for part in braces.group(1).split(",")]
 
 
+def _loose(pattern: str) -> str:
+    """Return a pattern that ripgrep matches at least as often. For ripgrep, `?` and sets stand for one byte, not
+    for a letter of several, and braces for alternatives, even where they belong to a name."""
+    return "/".join(_loose_part(part) for part in pattern.split("/"))
+
+
+def _loose_part(part: str) -> str:
+    if set(part) <= {"*"}:
+        return part
+    found: list[str] = []
+    for token in _TOKENS.findall(part):
+        text = f"\\{token}" if token in ("{", "}") else "*" if token[0] in "*?[\n" or token == "\\" else token
+        if text != "*" or found[-1:] != ["*"]:
+            found.append(text)
+    return "".join(found)
+
+
+def _anchored(pattern: str) -> str:
+    """Return a pattern with the `./` in front of it in the form of ignore files: it begins at the folder."""
+    rest = pattern.removeprefix("./")
+    return f"/{rest}" if rest != pattern and rest else rest
+
+
 def _escaped(pattern: str) -> str:
     return f"\\{pattern}" if pattern[:1] in ("#", "!") else pattern
 
 
 def _read(pattern: str) -> Pattern | None:
     """Parse a pattern of an ignore file; an unclosed bracket is taken literally."""
-    text = _escaped(pattern.removeprefix("./"))
+    text = _escaped(_anchored(pattern))
     try:
         return pattern_of(text)
     except ValueError:

@@ -13,6 +13,7 @@ from tests.rows import each_row
         ("*.py", ["a.py", "x/a.py", ".py"], ["a.pyc", "a.py/b"]),
         ("src/*.py", ["src/a.py"], ["src/x/a.py", "y/src/a.py"]),
         ("./src/*.py", ["src/a.py"], ["a.py"]),
+        ("./*.py", ["a.py"], ["src/a.py"]),
         ("**/test/*", ["test/a", "x/y/test/a"], ["test/a/b"]),
         ("src/**", ["src/a", "src/a/b"], ["src", "x/src/a"]),
         ("a/**/b", ["a/b", "a/x/y/b"], ["ab", "a/xb"]),

@@ -160,6 +160,25 @@ async def test_glob_gives_the_newest_first(context: ToolContext, tree: Path) -> 
     assert inner.text.startswith("src/deep/util.py\n[1 file")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("./*.txt", ["café.txt"]), ("./src/**/*.txt", ["src/a.txt"]), ("caf?.txt", ["café.txt"]), ("caf[eé].*", ["café.txt"]),
+        ("{{name}}/*", ["{{name}}/b.txt"]), ("{./,src/}*.txt", ["café.txt", "src/a.txt"]), ("*[ab]?t[!a]t", ["src/a.txt", "{{name}}/b.txt"]),
+    ],
+)  # fmt: skip
+async def test_ripgrep_drops_nothing_that_matches(
+    context: ToolContext, root: Path, pattern: str, names: list[str]
+) -> None:
+    for name in ("café.txt", "src/a.txt", "{{name}}/b.txt"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("x\n", encoding="utf-8")
+    found = await call(context, "glob", pattern=pattern)
+    assert sorted(found.text.split("\n")[:-1]) == names
+    found = await call(context, "grep", pattern="x", glob=pattern, files_only=True)
+    assert found.text.split("\n")[:-1] == names
+
+
 async def test_glob_is_bounded(context: ToolContext, tree: Path) -> None:
     for number in range(30):
         (tree / f"{number}.txt").touch()
