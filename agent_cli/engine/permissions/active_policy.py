@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -342,11 +343,12 @@ class Permissions:
         """Return what closes a path, or one of the files that a glob currently matches."""
         if not glob:
             return self._access_lists.verdict(path)
-        from glob import iglob
-
-        names = islice(iglob(path), _MAX_NAMES)
-        places = (self._access_lists.verdict(each) for name in names for each in (name, real_path(name)))
-        return next(filter(None, places), None)
+        found = _expanded(path)
+        places = (self._access_lists.verdict(each) for name in found for each in (name, real_path(name)))
+        place = next(filter(None, places), None)
+        if place is None and len(found) == _MAX_NAMES:
+            return self._searched(os.path.dirname(re.split(r"[*?[]", path)[0]))
+        return place
 
     def _searched(self, folder: str) -> str | None:
         """Return the access list that applies to a folder; lists in its subfolders are not searched."""
@@ -442,11 +444,34 @@ def _parse_grant(text: str, path: Path, number: int) -> Rule:
 
 
 def _names(glob: str) -> tuple[str, ...] | None:
-    """Return the files that a glob currently matches; None if there are too many."""
+    """Return the files that a glob currently matches, or more, as found and as real paths; None if there are too
+    many."""
+    found = _expanded(glob)
+    return None if len(found) == _MAX_NAMES else tuple(dict.fromkeys((*found, *map(real_path, found))))
+
+
+def _expanded(glob: str) -> tuple[str, ...]:
     from glob import iglob
 
-    found = tuple(islice(iglob(glob), _MAX_NAMES))
-    return None if len(found) == _MAX_NAMES else (*found, *map(real_path, found))
+    patterns = (_widened(glob), *_upwards(glob))
+    return tuple(islice((name for each in patterns for name in iglob(each)), _MAX_NAMES))
+
+
+def _widened(glob: str) -> str:
+    """Return a pattern of the library that matches no less: shells read a set in other ways, and which of the
+    characters were quoted is not known."""
+    return re.sub(r"\[[^/]*", "*", glob)
+
+
+def _upwards(glob: str) -> Iterator[str]:
+    """Yield the patterns with `..` in place of a name that may match it: before version 5.2, bash expands `.*`
+    so."""
+    from fnmatch import fnmatchcase
+
+    parts = glob.split("/")
+    for at, part in enumerate(parts):
+        if part.startswith(".") and part != ".." and fnmatchcase("..", _widened(part)):
+            yield _widened("/".join((*parts[:at], "..", *parts[at + 1 :])))
 
 
 def _script(path: str) -> str:

@@ -1,7 +1,8 @@
 """The policy that decisions depend on, and its verdicts on reading and changing files."""
 
 import os
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -57,7 +58,7 @@ class Policy(msgspec.Struct, frozen=True):
     unwritable: str = ""
     """Why nothing may be changed, as in a home directory; empty if changes are allowed."""
     names: Callable[[str], tuple[str, ...] | None] = lambda glob: None
-    """Returns the real paths an absolute glob currently matches; None if unknown."""
+    """Returns the paths that an absolute glob currently matches, as found and as real paths; None if unknown."""
     closed_below: Callable[[str], tuple[str, ...] | None] = lambda folder: None
     """Returns the real paths below a folder that rules currently deny; None if unknown."""
     links_out: Callable[[], bool] = lambda: True
@@ -143,11 +144,32 @@ def watched(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdic
     files."""
     if verdict := _watched(path, shown, policy, glob):
         return verdict
-    for name in (policy.names(path) or ()) if glob else (path,):
+    names = _matched(path, shown, policy) if glob else (path,)
+    for name in _led_to(path, names or ()) if glob else ():
+        if verdict := _watched(name, name, policy, True):
+            return verdict
+    for name in names or ():
         for twin in policy.hard_links(name):
             if verdict := _watched(twin, twin, policy, False):
                 return verdict
     return None
+
+
+def _matched(path: str, shown: str, policy: Policy) -> tuple[str, ...] | None:
+    """Return what a glob currently matches; None if unknown. `..` behind a wildcard, which `path` lacks, leads
+    elsewhere if a link matches."""
+    written = os.path.join(policy.root, os.path.expanduser(shown))
+    found = [policy.names(each) for each in dict.fromkeys((path, written))]
+    return None if None in found else tuple(name for names in found for name in names or ())
+
+
+def _led_to(glob: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield the real paths among the matches of a glob that it reaches only through links or `..`."""
+    parts = (re.sub(r"\\\[.*|\\\*", "[^/]*", re.escape(part)).replace("\\?", "[^/]") for part in glob.split("/"))
+    is_written = re.compile("/".join(parts), re.DOTALL).fullmatch
+    for name in dict.fromkeys(names):
+        if not is_written(name) and os.path.normpath(name) == name:
+            yield name
 
 
 def _watched(path: str, shown: str, policy: Policy, glob: bool) -> Verdict | None:
@@ -188,7 +210,7 @@ def _path_rule(
     forms = (path, written, seen_path(path), seen_path(written))
     names = tuple(dict.fromkeys(forms)) if effect != "allow" else (path,)
     covers = may_match_path if glob else matches_path
-    known = policy.names(path) if glob else names
+    known = _matched(path, shown, policy) if glob else names
     lacks_secrets = known is not None and not any(is_secret(name, policy.home) for name in known)
     for rule in policy.rules.of(effect, kind, built_in=not lacks_secrets):
         is_covered = any(covers(rule, name, policy.root) for name in names)
@@ -247,7 +269,7 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
         return Allow("kept output and skills")
     if is_inside(path, policy.protected):
         return Ask("protected path", f"{shown} belongs to the agent itself", reach="outside")
-    if is_inside(path, policy.roots):
+    if is_inside(path, policy.roots) and not (glob and _leads_out(path, shown, policy)):
         return Allow("reads in the workspace")
     reason = f"{shown} is outside the workspace"
     if policy.mode == "plan":
@@ -255,6 +277,12 @@ def read_verdict(path: str, shown: str, policy: Policy, glob: bool = False) -> V
     if policy.mode == "yolo":
         return Allow("mode yolo", by_mode=True)
     return Ask(f"mode {policy.mode}", reason, f"read({path})", by_mode=True)
+
+
+def _leads_out(path: str, shown: str, policy: Policy) -> bool:
+    """Return True if a glob in the workspace matches something outside."""
+    names = _led_to(path, _matched(path, shown, policy) or ())
+    return any(not is_inside(name, (*policy.roots, *policy.readable)) for name in names)
 
 
 def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:

@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask, Verdict
+from agent_cli.protocol.paths import is_inside
 
 from ..rules.path_verdict import (
     Policy,
@@ -138,13 +139,31 @@ def _parts(word: str) -> list[str]:
 
 def _opened_by(read: Reading, cwd: str, policy: Policy) -> Rule | None:
     """Return the first rule about existing files that a search may open without naming them."""
-    folders = [real_path(word.text, cwd, policy) for word in read.files] or [cwd]
+    named = read.files if not read.by_git else _limits_of_git(read, cwd, policy)
+    whole = max((root for root in policy.roots if is_inside(cwd, (root,))), key=len, default=cwd)
+    folders = [_searched_from(word, cwd, policy) for word in named] or [whole if read.by_git else cwd]
     closed = [policy.closed_below(folder) for folder in folders]
     for rule in policy.rules:
         is_open = read.opens == "all" or rule.place != BUILT_IN_PLACE
         if is_open and rule.kind == "read" and rule.effect != "allow" and _covers_any(rule, closed, policy):
             return rule
     return None
+
+
+def _limits_of_git(read: Reading, cwd: str, policy: Policy) -> tuple[Word, ...]:
+    """Return the words that limit what git shows to files and folders; empty if it may show the whole repository,
+    as with a commit or a pattern."""
+    if any(re.search(r"^:|[*?[\\]", word.text) for word in read.files):
+        return ()
+    if Word("--") in read.judged:
+        return read.judged[read.judged.index(Word("--")) + 1 :]
+    return tuple(word for word in read.files if policy.names(real_path(word.text, cwd, policy)))
+
+
+def _searched_from(word: Word, cwd: str, policy: Policy) -> str:
+    """Return the file or folder that a search begins at, or the one that holds all those a glob may match."""
+    path = real_path(word.text, cwd, policy)
+    return os.path.dirname(re.split(r"[*?[]", path)[0]) if word.glob else path
 
 
 def _covers_any(rule: Rule, closed: list[tuple[str, ...] | None], policy: Policy) -> bool:

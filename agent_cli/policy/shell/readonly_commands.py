@@ -226,6 +226,11 @@ _LOG = (
     r"|extended-regexp|fixed-strings|source|parents|children|boundary|count|simplify-by-decoration|full-history"
     r"|cherry|cherry-mark|left-only|right-only|submodule|pretty)"
 )
+_REFLOG = (
+    r"-\d+|-n\d+|-q|--(no-)?(decorate|color|abbrev-commit)|--(oneline|stat|shortstat|numstat|name-only|name-status"
+    r"|all)|--(date|since|until|author|grep|max-count|skip)=.+|--(format|pretty)=(?![\s\S]*%G)[\s\S]*"
+)
+"""Without patches, which would show the files themselves."""
 _LIST = (
     r"-[arv]+|-vv|--(show-current|list|all|remotes|no-color|column|merged|no-merged)|--sort=.+|--format=(?!.*%G).*"
 )
@@ -252,7 +257,7 @@ GIT_READERS: dict[str, Program] = {
         _GIT_GREP + r"[ABCme]|--(after-context|before-context|context|max-count|max-depth)",
         pattern=_ANY, unpatterned=_GIT_GREP + "e.*", globs="named", opens="visible",
     ),
-    "reflog": _git(_LOG, most=2, opens="", operand="show|HEAD"),
+    "reflog": _git(_REFLOG, most=2, opens="", operand="show|HEAD"),
     "config": _git("--get|--get-all|--local", most=1, opens="", operand=_SETTING),
     "config get": _git("--all|--local", most=1, opens="", operand=_SETTING),
     "symbolic-ref": _git("-q|--(short|quiet)", most=1, opens=""),
