@@ -50,7 +50,7 @@ class EffectTimes:
 
     @contextmanager
     def effect(self, jobs_until: JobsUntil | None = None) -> Iterator[None]:
-        """Count the time of the block as an effect, and the time after it while jobs run that the turn has used."""
+        """Count the time of the block as an effect, and the time after it while jobs of the turn run."""
         self._settle()
         self._running += 1
         self._since = self._since or self._now()

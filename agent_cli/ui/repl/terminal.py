@@ -125,8 +125,8 @@ class Keyboard(Vt100Input):
     def __init__(
         self, stdin: TextIO, ahead: TypeAhead | None = None, is_asking: Callable[[], bool] = lambda: False
     ) -> None:
-        """`ahead` contains the keys typed so far. While `is_asking`, even a short text of several lines is a paste:
-        no second line of it may answer what the first line has brought up."""
+        """`ahead` contains the keys typed so far. While `is_asking`, a short text of several lines is a paste too:
+        its second line must not answer what the first one has brought up."""
         super().__init__(stdin)
         self._is_asking = is_asking
         ANSI_SEQUENCES.update(_SEQUENCES)

@@ -74,8 +74,19 @@ def test_a_changed_line_that_looks_like_a_header_is_none() -> None:
             'diff --git "a/x\\t" "b/x\\t"\ndeleted file mode 100644\n--- "a/x\\t"\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n'
             'diff --git "a/y\\303" "b/y\\303"\n--- "a/y\\303"\n+++ "b/y\\303"\n@@ -1 +1 @@\n-a\n+b\n'
             "diff --git a/u b/v b/u b/v\nold mode 100644\ndiff --git a/u b/v\nsimilarity index 100%",
-            ['"x\\t"', "deleted file mode 100644", "(deleted)", "1 -a", '"y\\303"', "1 -a", "1 +b",
-             "u b/v", "old mode 100644", "a/u b/v", "similarity index 100%"],
+            [
+                '"x\\t"',
+                "deleted file mode 100644",
+                "(deleted)",
+                "1 -a",
+                '"y\\303"',
+                "1 -a",
+                "1 +b",
+                "u b/v",
+                "old mode 100644",
+                "a/u b/v",
+                "similarity index 100%",
+            ],
         ),
     ],
 )
