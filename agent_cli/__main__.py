@@ -38,8 +38,28 @@ def _print_version() -> None:
     sys.exit(0)
 
 
+def _end_at_exit(codes: list[int]) -> None:
+    """End the process with the first of some codes, once everything else is done that is registered for the exit.
+    The interpreter is not torn down: a thread that still loads modules in the background can crash it then."""
+
+    import atexit
+
+    def end() -> None:
+        for code in codes[:1]:
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                try:
+                    stream.flush()
+                except (OSError, ValueError):
+                    code = code or 120
+            os._exit(code)
+
+    atexit.register(end)
+
+
 def main() -> None:
     """Run the command line; never returns."""
+    codes: list[int] = []
+    _end_at_exit(codes)
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
         _print_version()
@@ -60,10 +80,10 @@ def main() -> None:
     try:
         if is_ours:
             _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-        code = run(arguments)
+        codes.append(run(arguments))
     except KeyboardInterrupt:  # before it has handlers of its own
-        code = 130
-    sys.exit(code)
+        codes.append(130)
+    sys.exit(codes[0])
 
 
 if __name__ == "__main__":

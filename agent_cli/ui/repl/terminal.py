@@ -6,6 +6,7 @@ by others if the program could not do it.
 """
 
 import asyncio
+import errno
 import os
 import select
 import signal
@@ -86,9 +87,15 @@ class Terminal(Vt100_Output):
             self.flush()
 
     def flush(self) -> None:
-        """Send the buffered output, unless it is being held."""
-        if not self.holding:
+        """Send the buffered output, unless it is being held, or the terminal is gone: then a signal or the end of
+        the input ends the session."""
+        if self.holding:
+            return
+        try:
             super().flush()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
 
     def erase_down(self) -> None:
         """Erase below the cursor, which is at the beginning of a row. From the very first cell some terminals
