@@ -199,9 +199,12 @@ def _private_text(path: Path, *, follow: bool = True) -> str:
         is_link = error.errno == errno.ELOOP and not follow
         problem = "a link; keys are saved only in a file itself" if is_link else error.strerror
         raise ConfigError(f"{path}: {problem}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        _check_privacy(os.fstat(descriptor), path)
-        data = file.read(_LARGEST_BYTES + 1)
+    try:
+        _check_privacy(os.fstat(descriptor), path)  # first: Python opens no file on a folder's descriptor
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(_LARGEST_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > _LARGEST_BYTES:
         raise ConfigError(f"{path}: too large for a key file")
     try:

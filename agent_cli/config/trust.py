@@ -105,7 +105,7 @@ class Trust:
 
     def _known(self) -> dict[str, str]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+            return msgspec.json.decode(read_regular(self._path, follow=True), type=dict[str, str])
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, msgspec.DecodeError) as error:

@@ -106,6 +106,9 @@ def test_a_link_is_judged_by_what_it_leads_to(tmp_path: Path) -> None:
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "keys.yaml", 0o600)
     assert refusal(tmp_path / "keys.yaml") == "…/keys.yaml: not a regular file"
+    (tmp_path / "keys.yaml").unlink()
+    (tmp_path / "keys.yaml").mkdir(0o700)
+    assert refusal(tmp_path / "keys.yaml") == "…/keys.yaml: not a regular file"
 
 
 def test_the_file_of_another_user_is_refused(tmp_path: Path) -> None:

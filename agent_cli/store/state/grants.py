@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import file_lock, replace_file
+from agent_cli.fs.files import file_lock, read_regular, replace_file
 
 from ..session_file import StoreError
 
@@ -28,7 +28,7 @@ class GrantFile:
             StoreError: the file is damaged or unreadable.
         """
         try:
-            data = self.path.read_bytes()
+            data = read_regular(self.path, follow=True)
         except FileNotFoundError:
             return ()
         except OSError as error:

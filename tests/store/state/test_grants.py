@@ -1,6 +1,7 @@
 """Kept rules: one small file, written whole or not at all, never misread as empty."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,12 @@ def test_the_old_file_is_replaced_and_never_changed_in_place(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.json", "p.json.lock"]
 
 
+def test_a_pipe_in_its_place_is_an_error_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "p.json")
+    with pytest.raises(StoreError, match=r"cannot read .*p\.json: not a regular file"):
+        GrantFile(tmp_path / "p.json").rules()
+
+
 @each_row("content", ["", "{", "[]", '{"allow": "shell"}', '{"allow": [1]}', '{"allow": ["a"]'])
 def test_a_damaged_file_is_an_error_and_is_left_as_it_is(tmp_path: Path, content: str) -> None:
     path = tmp_path / "p.json"
@@ -68,7 +75,7 @@ def test_a_damaged_file_is_an_error_and_is_left_as_it_is(tmp_path: Path, content
 def test_a_folder_in_its_place_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "p.json").mkdir()
     grants = GrantFile(tmp_path / "p.json")
-    with pytest.raises(StoreError, match=r"cannot read .*p\.json: Is a directory"):
+    with pytest.raises(StoreError, match=r"cannot read .*p\.json: not a regular file"):
         grants.rules()
 
 
