@@ -53,6 +53,8 @@ def run_command(chosen: ParsedOptions) -> int:
     given, piped = _first_task(chosen) if is_conversation else _task(chosen)
     images = tuple(_image(Path(path)) for path in chosen.several("image"))
     _check_output_file(chosen)
+    if (command := chosen.text("verify")) is not None and not command.strip():
+        raise UsageError("--verify: the command is empty, which would verify nothing")
     if not chosen.flag("quiet"):
         for line in inert_lines(pending_trust_requests(setup)):
             print(f"{line} Start `agent` once.", file=sys.stderr)

@@ -185,6 +185,7 @@ def test_wrong_usage_starts_nothing(world: World) -> None:
         (["--add-dir", str(world.home)], "is your home directory"),
         (["--add-dir", "notes.txt"], "notes.txt: is a file; name its folder"),
         (["-o", "nowhere/out.txt"], "its folder does not exist"),
+        (["--verify", ""], "--verify: the command is empty"),
         (["--set", "limits.turn=1"], "did you mean `turns`"),
     )
     (world.work / "notes.txt").write_text("x", encoding="utf-8")
