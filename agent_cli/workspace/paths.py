@@ -43,6 +43,13 @@ class Workspace:
             raise PathError(f"{root} is not a directory")
         self.root = root.resolve()
         self.roots: tuple[Path, ...] = (self.root, *(folder.resolve() for folder in extra))
+        self._is_current = _is_current_folder(self.root)
+
+    @property
+    def is_moved(self) -> bool:
+        """True if another folder, or none, is at the path of the root now. Known only where the root was the
+        current folder of this process, which moves along."""
+        return self._is_current and not _is_current_folder(self.root)
 
     @cached_property
     def folders(self) -> "FolderReader":
@@ -85,6 +92,13 @@ class Workspace:
         if real == str(self.root):
             return "."
         return real[len(prefix) :] if real.startswith(prefix) else real
+
+
+def _is_current_folder(path: Path) -> bool:
+    try:
+        return os.path.samestat(os.stat(os.curdir), os.stat(path))
+    except OSError:
+        return False
 
 
 def real_path(path: str) -> str:

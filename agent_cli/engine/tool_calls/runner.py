@@ -322,6 +322,8 @@ class ToolRunner:
 
     async def _before_effect(self, pending: PendingCall) -> None:
         """Ensure that a call is what was allowed, that it can be undone, and that its start is on disk."""
+        if (workspace := self._context.workspace).is_moved:
+            raise ToolError(f"{workspace.root} was moved or replaced since this session began; nothing was done.")
         if not await self._gate.is_as_approved(pending):
             raise ToolError("Its target has changed since it was approved; nothing was done. Look at it again.")
         await self._checkpoint(pending, pending.authorized.reach)

@@ -167,6 +167,12 @@ class AgentProcess:
             await asyncio.wait({self._running.ended}, timeout=grace_s)
         await to_the_end(self._running.stop())
 
+    def kill(self) -> None:
+        """Kill the agent at once; what it started dies with it."""
+        if not self._running.ended.done():
+            with contextlib.suppress(OSError):
+                os.kill(self._running.pid, signal.SIGKILL)
+
     def close(self) -> None:
         """Close the log."""
         self._log.close()

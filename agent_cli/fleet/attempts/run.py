@@ -23,6 +23,7 @@ from agent_cli.store.catalog import children_folder
 from ..attempt import AttemptResult, Failure, Outcome, Waited
 from ..job import Job, Progress, Started
 from ..trees.attempt_tree import AttemptTree, TreeError
+from ..trees.mount_point import MountPoint
 from ..trees.open_tree import open_tree
 from .agent_process import AgentOutput, AgentProcess
 from .command_line import TRACE_FILE, agent_command, agent_environment, time_limit_s
@@ -66,6 +67,7 @@ class _Attempt:
             base_commit=job.task.ref, cost_usd=0.0,
         )  # fmt: skip
         self._tree: AttemptTree | None = None
+        self._mount_point = MountPoint("")
         self._output = AgentOutput(lambda line: report(Progress(job.key, msgspec.Raw(line))))
         self._setup_s = 0.0
 
@@ -98,11 +100,11 @@ class _Attempt:
         if job.agent_version != __version__:
             raise _Ended("setup", "version", f"this worker has agent {__version__}, the batch {job.agent_version}")
         try:
-            make_private(self._folder)
             prepare_state(job)
             self._tree = await open_tree(
                 job.task, name=tree_name(job), place=Path(job.place), slot=job.slot, run=self._runner.run
             )
+            self._mount_point = MountPoint(self._tree.wrapper.inside)
         except (TreeError, OSError) as error:
             raise _Ended("setup", "tree", str(error)) from error
         if job.task.setup:
@@ -115,6 +117,8 @@ class _Attempt:
         if end.exit_code != 0:
             why = end.error or f"it ended with {end.exit_code}"
             raise _Ended("setup", "setup", f"setup failed: {why}; see setup.log")
+        if self._mount_point.is_lost:
+            raise _Ended("setup", "moved", self._why_lost)
 
     async def _run_agent(self, tree: AttemptTree) -> None:
         job, schema = self._job, self._state / "schema.json"  # the agent must not see the attempt's folder
@@ -132,6 +136,7 @@ class _Attempt:
         except (ProcessError, OSError) as error:
             raise _Ended("crash", "start", str(error)) from error
         self._set(cost_usd=None)  # from now on only the agent knows
+        watching = asyncio.ensure_future(self._watch(agent))
         try:
             in_time = await agent.ended(time_limit_s(job.task), job.grace_s)
         except asyncio.CancelledError:
@@ -139,10 +144,21 @@ class _Attempt:
             self._read_end(agent.exit_code)
             raise
         finally:
+            watching.cancel()
             agent.close()
         self._read_end(agent.exit_code)
+        if self._mount_point.is_lost:
+            raise _Ended("crash", "moved", self._why_lost)
         if not in_time:
             self._set(outcome="limit", error=Failure("time_limit", "it did not end in time and was stopped"))
+
+    async def _watch(self, agent: AgentProcess) -> None:
+        await self._mount_point.lost()
+        agent.kill()  # it must not touch what it sees at that path now
+
+    @property
+    def _why_lost(self) -> str:
+        return f"{self._mount_point.path} was moved, removed or replaced meanwhile, and the attempt was stopped"
 
     def _read_end(self, exit_code: int | None) -> None:
         """Copy the agent's result, or the known facts if there is none."""
@@ -171,18 +187,20 @@ class _Attempt:
 
     async def _close(self) -> None:
         """Remove or keep the tree, and write the final result."""
+        self._mount_point.close()
         waited = Waited(self._output.rate_limited_s, self._job.queued_s, self._setup_s)
         now = time.time()
         self._set(waited_s=waited, finished=now, duration_s=now - self._begun)
-        if self._tree is not None:
+        if self._tree is None:
+            shutil.rmtree(self._state, ignore_errors=True)
+        else:
             self._set(tree=str(self._tree.path))
             self._write(self._result)  # a later run must not read a half-removed tree
             await self._leave(self._tree)
         self._write(self._result)
 
     def _write(self, result: AttemptResult) -> None:
-        with contextlib.suppress(OSError):
-            make_private(self._folder)
+        with contextlib.suppress(OSError):  # the folder of the batch may have been moved
             replace_file(self._folder / RESULT_FILE, msgspec.json.format(msgspec.json.encode(result)))
 
     async def _save_patch(self, tree: AttemptTree) -> None:
@@ -216,6 +234,9 @@ class _Attempt:
         if end.exit_code in (None, NO_VERDICT):
             why = end.error or "it could not judge; see verify.log"
             self._set(outcome="verify_error", error=Failure("verify", why))
+            return
+        if self._mount_point.is_lost:
+            self._set(outcome="verify_error", error=Failure("moved", self._why_lost))
             return
         verified = end.exit_code == 0
         self._set(verified=verified, outcome=judged(self._result.outcome, verified))

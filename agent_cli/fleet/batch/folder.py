@@ -2,6 +2,7 @@
 per attempt."""
 
 import contextlib
+import errno
 import os
 import socket
 import time
@@ -132,12 +133,25 @@ class BatchFolder:
         if at < size:
             os.ftruncate(self._results, at)
 
+    def check_place(self) -> None:
+        """Check that the folder is still where it was opened: otherwise the record would be in one folder, and the
+        files of attempts in another.
+
+        Raises:
+            OSError: it was moved, removed or replaced.
+        """
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.samestat(os.fstat(self._results), os.lstat(self.path / RESULTS_FILE)):
+                return
+        raise OSError(errno.ENOENT, "it was moved, removed or replaced while the batch ran: move it back")
+
     def append(self, result: AttemptResult) -> None:
         """Append a line; it is on disk when this returns.
 
         Raises:
-            OSError: the disk is full.
+            OSError: the disk is full, or the folder is no longer in its place.
         """
+        self.check_place()
         write_end(self._results, msgspec.json.encode(result) + b"\n", os.fstat(self._results).st_size)
 
     def write_batch(self, batch: Batch) -> None:
@@ -157,6 +171,7 @@ class BatchFolder:
         Raises:
             OSError: it cannot be created.
         """
+        self.check_place()
         parent = self.path / "tasks" / task_id
         parent.mkdir(mode=0o700, exist_ok=True)
         number = max((int(each.name) for each in parent.iterdir() if each.name.isdecimal()), default=0)

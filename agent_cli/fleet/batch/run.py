@@ -109,6 +109,7 @@ class BatchRun:
                     break
                 self._look_for_workers()
                 await self._rest(min(pause, _RENEW_S), listening)
+                self._folder.check_place()
                 self._folder.renew_lock()
         finally:
             if not listening.done():
