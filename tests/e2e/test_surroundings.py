@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.world import Done, World, finish, shell, until
-from tests.model.server import Call, Reply
+from tests.model.server import Call, Received, Reply
 
 SENT = "größer ✓\nzweite Zeile\n"
 
@@ -92,6 +92,24 @@ def test_a_directory_that_is_gone(world: World) -> None:
     for arguments in (["run", "ask"], ["ask"]):
         done = world.run(*arguments, before=in_bash(f'{gone}exec "$@"'))
         assert (done.code, done.out) == (2, "") and "directory does not exist" in done.err
+
+
+@pytest.mark.parametrize("how", ["moved", "replaced"])
+def test_a_directory_that_is_taken_away_during_the_run_is_not_made_anew(world: World, how: str) -> None:
+    def answer(received: Received) -> Reply:
+        if world.work.exists() and not (world.home / "work").exists():
+            world.work.rename(world.home / "work")
+            if how == "replaced":
+                world.work.mkdir()
+        results = sum(each["role"] == "tool" for each in received.body["messages"])
+        calls = (Call("write_file", {"path": "a/b.txt", "content": "x"}), Call("shell", {"command": "touch c"}))
+        return Reply(calls=(calls[results],)) if results < 2 else Reply(text="done")
+
+    world.server.answer = answer
+    assert world.run("run", "ask", "--mode", "yolo").code == 0
+    assert all("was moved or replaced" in text for text in world.messages(role="tool"))
+    assert not any(world.work.iterdir()) if how == "replaced" else not world.work.exists()
+    assert not any((world.home / "work").iterdir())
 
 
 def test_a_pipe_that_stays_silent(world: World) -> None:
