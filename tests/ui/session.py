@@ -110,7 +110,8 @@ async def edit(client, s, text):
 
 async def question(client, s, text):
     client.emit(started("ask_user", "Which way?", "q"), s)
-    client.emit(ev.QuestionAsked(request_id="q1", question="Which way?", options=("left", "right")), s)
+    options = tuple(f"way {at}" for at in range(30)) if text == "many" else ("left", "right")
+    client.emit(ev.QuestionAsked(request_id="q1", question="Which way?", options=options), s)
     await client.answers.get()
     client.emit(finished(call_id="q", tool="ask_user", title="Which way?", status="ok",
                                     text="The user answered: right", display="right"), s)

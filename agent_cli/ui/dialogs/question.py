@@ -1,5 +1,7 @@
 """A question of the model, as a dialog."""
 
+import sys
+
 from agent_cli.protocol.events import QuestionAsked
 from agent_cli.protocol.operations import QuestionAnswer
 
@@ -20,23 +22,61 @@ class QuestionDialog(Dialog):
         """Names of the user's own slash commands."""
         self._chosen = -1
         """Index of the option selected with the arrows; -1 for none."""
+        self._is_above = False
+        """True if the options are printed above."""
+
+    def move_options(self, width: int, rows: int) -> tuple[str, ...]:
+        """Return the options, once, if they must be printed above: a dialog of `rows` rows cannot show all of
+        them in full."""
+        if self._is_above:
+            return ()
+        sizes = [len(option) for option in self._options(width, sys.maxsize)]
+        if max(sizes, default=0) <= self._each(rows) and sum(sizes) <= self._room(width, rows):
+            return ()
+        self._is_above = True
+        return self._request.options
 
     def draw(self, theme: Theme, width: int, rows: int) -> list[str]:
-        """Return the options, each in a few rows of `width` columns; the question itself is printed in full above.
-        A sub-agent's question is named again, because other questions may be in between."""
-        each = max(1, min(4, (rows - 2) // max(1, len(self._request.options))))
-        asked = lines.one_line(f"{self.agent_name} asks: {self._request.question}", width - 2)
-        out = [theme.paint("muted", f"  {asked}")] if self.agent_name else []
-        for at, option in enumerate(self._request.options):
-            first, *rest = lines.wrap_limited(option, width - 5, each)
+        """Return the options, each in a few rows of `width` columns, or those around the selected one if there is
+        no room for all; the question itself is printed in full above. A sub-agent's question is named again,
+        because other questions may be in between."""
+        options = self._options(width, self._each(rows))
+        shown = range(len(options))
+        if sum(map(len, options)) > (room := self._room(width, rows)):
+            options = self._options(width, 1)
+            first = max(0, min(self._chosen - room // 2, len(options) - room))
+            shown = shown[first : first + room]
+        digits = len(str(len(options)))
+        out = [theme.paint("muted", f"  {row}") for row in self._asked(width)]
+        for at in shown:
+            number, (line, *rest) = str(at + 1).rjust(digits), options[at]
             if at == self._chosen:
-                out.append(theme.paint("strong", f"{SELECTED} {at + 1}  {first}"))
+                out.append(theme.paint("strong", f"{SELECTED} {number}  {line}"))
             else:
-                out.append(f"  {theme.paint('key', str(at + 1))}  {first}")
-            out += [f"     {row}" for row in rest]
+                out.append(f"  {theme.paint('key', number)}  {line}")
+            out += [f"{' ' * (digits + 4)}{row}" for row in rest]
+        return [*out, *(theme.paint("muted", f"  {row}") for row in self._keys(width))]
+
+    def _asked(self, width: int) -> list[str]:
+        name = self.agent_name
+        return [lines.one_line(f"{name} asks: {self._request.question}", width - 2)] if name else []
+
+    def _keys(self, width: int) -> list[str]:
         some = "a number, ↑↓, or " if self._request.options else ""
-        keys = lines.wrap_limited(f"{some}type your answer; Enter sends it", width - 2, 2)
-        return [*out, *(theme.paint("muted", f"  {row}") for row in keys)]
+        return lines.wrap_limited(f"{some}type your answer; Enter sends it", width - 2, 2)
+
+    def _room(self, width: int, rows: int) -> int:
+        """Return the number of rows for the options."""
+        return max(1, rows - len(self._asked(width)) - len(self._keys(width)))
+
+    def _each(self, rows: int) -> int:
+        """Return the maximum number of rows of an option."""
+        return max(1, min(4, (rows - 2) // max(1, len(self._request.options))))
+
+    def _options(self, width: int, each: int) -> list[list[str]]:
+        """Return the rows of each option, at most `each`."""
+        room = width - 4 - len(str(len(self._request.options)))
+        return [lines.wrap_limited(option, room, each) for option in self._request.options]
 
     def hint(self, text: str) -> str:
         """Return the effect of Enter with this text in the line."""

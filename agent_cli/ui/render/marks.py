@@ -1,5 +1,7 @@
 """Rows that begin with a mark: prompts, warnings and notes."""
 
+from collections.abc import Sequence
+
 from agent_cli.protocol.events import QuestionAsked
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.sanitize import clean
@@ -28,6 +30,17 @@ def question_rows(event: QuestionAsked, theme: Theme, width: int) -> list[str]:
     asked = f"{name} asks: {event.question}" if name else event.question
     task = [theme.paint("muted", f"  {lines.one_line(event.agent_task, width - 2)}")] if event.agent_task else []
     return [*with_mark("?", "strong", asked, theme, width), *task]
+
+
+def option_rows(options: Sequence[str], theme: Theme, width: int) -> list[str]:
+    """Return the options of a question in full, with their numbers."""
+    digits = len(str(len(options)))
+    rows: list[str] = []
+    for number, option in enumerate(options, 1):
+        first, *rest = lines.wrap(lines.one_line(option, max(1, len(option)) * 4), width - digits - 4)
+        rows += [f"  {theme.paint('key', str(number).rjust(digits))}  {first}"]
+        rows += [f"{' ' * (digits + 4)}{row}" for row in rest]
+    return rows
 
 
 def warning(text: str, theme: Theme, width: int, mark: str = "!") -> list[str]:

@@ -25,7 +25,7 @@ from ..text import lines
 from ..text.theme import NONE, Theme
 from . import notices
 from .live import Live, RunningCall
-from .marks import note, prompt_rows, question_rows, warning, without_bar
+from .marks import note, option_rows, prompt_rows, question_rows, warning, without_bar
 from .reasoning import ReasoningView, thought_rows
 
 if TYPE_CHECKING:
@@ -483,6 +483,10 @@ class Renderer:
         from .approval_preview import render_commands
 
         self._above_question(render_commands(items, self._theme, self._width()))
+
+    def print_options(self, options: Sequence[str]) -> None:
+        """Print the options of a question above a dialog that has no room for all of them."""
+        self._above_question(option_rows(options, self._theme, self._width()))
 
     def _above_question(self, rows: list[str]) -> None:
         if rows:

@@ -215,13 +215,15 @@ class Repl:
                 from ..dialogs.approval import ApprovalDialog
 
                 dialog = ApprovalDialog(event, time.monotonic())
-                self._move_commands(dialog)
+                self._make_room(dialog)
                 self.dialogs.ask(dialog)
                 self.attention.answer_needed(f"{_of(event.agent_name)}a call waits for your answer")
             case ev.QuestionAsked():
                 from ..dialogs.question import QuestionDialog
 
-                self.dialogs.ask(QuestionDialog(event, time.monotonic(), self._own_names))
+                question = QuestionDialog(event, time.monotonic(), self._own_names)
+                self._make_room(question)
+                self.dialogs.ask(question)
                 self.attention.answer_needed(f"{_of(event.agent_name)}a question waits for your answer")
             case ev.AgentChanged() if event.state in ENDED:
                 self.dialogs.agent_ended(event.agent_name)
@@ -241,14 +243,18 @@ class Repl:
                 self._turn_over(event)
         self._changed()
 
-    def _move_commands(self, dialog: Dialog) -> None:
-        """Print the commands of a question above it if the window is too small for the question with them."""
+    def _make_room(self, dialog: Dialog) -> None:
+        """Print the commands or the options of a question above it if the window is too small for the question
+        with them."""
         from ..dialogs.approval import ApprovalDialog
+        from ..dialogs.question import QuestionDialog
 
-        if isinstance(dialog, ApprovalDialog) and (
-            moved := dialog.move_commands(self.theme, self._screen.columns, self._screen.dialog_rows)
-        ):
-            self._renderer.print_commands(moved)
+        columns, rows = self._screen.columns, self._screen.dialog_rows
+        if isinstance(dialog, ApprovalDialog) and (commands := dialog.move_commands(self.theme, columns, rows)):
+            self._renderer.print_commands(commands)
+            self._changed()
+        elif isinstance(dialog, QuestionDialog) and (options := dialog.move_options(columns, rows)):
+            self._renderer.print_options(options)
             self._changed()
 
     def _own_names(self) -> list[str]:
@@ -319,7 +325,7 @@ class Repl:
             await asyncio.sleep(_TICK_S)
             self.dialogs.tick()
             if self.dialogs.dialog is not None:
-                self._move_commands(self.dialogs.dialog)  # the window may have become smaller
+                self._make_room(self.dialogs.dialog)  # the window may have become smaller
             self._draft.keep(self._screen.unsent_text)
             if not self.busy():
                 if not self.dialogs.waits:

@@ -14,6 +14,7 @@ from agent_cli.ui.dialogs import answers
 from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.dialogs.approval_decisions import split_hunks
 from agent_cli.ui.dialogs.question import QuestionDialog
+from agent_cli.ui.render.marks import option_rows
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, choose
 from tests.rows import each_row
@@ -428,6 +429,25 @@ def test_options_are_wrapped() -> None:
     assert drawn[0].startswith("  1  the first") and drawn[1].startswith("     ")
     assert all(len(row) <= 40 for row in drawn)
     assert "which?" not in "".join(drawn), "the question stands above the dialog"
+
+
+@each_row(("columns", "rows"), [(80, 21), (40, 7), (20, 3)])
+def test_options_without_room_are_above_and_the_selected_one_is_in_sight(columns: int, rows: int) -> None:
+    options = tuple(f"the option {at}" + " long" * 30 * (at % 3 == 0) for at in range(30))
+    question = QuestionDialog(QuestionAsked(request_id="q", question="which?", options=options), 0.0)
+    above = option_rows(question.move_options(columns, rows), NONE, columns)
+    assert not question.move_options(columns, rows), "they are printed once"
+    assert " ".join(" ".join(above).split()) == " ".join(f"{at} {text}" for at, text in enumerate(options, 1))
+    for at in range(30):
+        question.press("down", 1.0)
+        drawn = question.draw(NONE, columns, rows)
+        assert any(row.startswith(f"❯ {at + 1:2}  the option") for row in drawn) and len(drawn) <= rows
+        assert all(lines.cells(row) <= columns for row in drawn)
+
+
+def test_options_with_room_stand_once() -> None:
+    few = QuestionDialog(QuestionAsked(request_id="q", question="which?", options=("the first " * 9, "no")), 0.0)
+    assert few.move_options(40, 11) == () and few.move_options(40, 5) != ()
 
 
 def test_back_leaves_the_inner_question_only() -> None:

@@ -692,6 +692,20 @@ def test_a_question_stands_once(tmp_path: Path, columns: int, rows: int) -> None
         assert [op["text"] for op in term.operations("QuestionAnswer")] == ["north"]
 
 
+def test_every_option_of_a_question_can_be_read_and_chosen(tmp_path: Path) -> None:
+    with Session(tmp_path, "question") as term:
+        term.send("many\r")
+        term.wait("a number")
+        term.pump(0.6)
+        assert all(re.search(rf"(?m)^  {at + 1:2}  way {at}$", term.text) for at in range(30))
+        term.send("\x1b[B\x1b[B")
+        term.wait("(?m)^❯  2  way 1$")
+        term.send("\r")
+        term.wait("(?m)^— ")
+        term.leave()
+        assert [op["text"] for op in term.operations("QuestionAnswer")] == ["way 1"]
+
+
 def test_a_slash_command_at_an_approval_is_no_feedback(tmp_path: Path) -> None:
     with Session(tmp_path, "approve") as term:
         term.send("go\r")
