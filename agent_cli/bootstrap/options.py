@@ -23,6 +23,7 @@ COMMANDS = frozenset(
 """The sub-commands other than those of `PARSED_HERE`, handled by Typer."""
 PARSED_HERE = frozenset({"run", "resume"})
 """The sub-commands that must start fast."""
+NO_DIRECTORY = "the current directory does not exist any more; go to another one"
 
 
 class Option(msgspec.Struct, frozen=True):

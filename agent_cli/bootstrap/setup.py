@@ -28,7 +28,7 @@ from agent_cli.store.state.learned_limits import LearnedLimitsFile
 from agent_cli.workspace.instructions import instruction_bytes
 from agent_cli.workspace.paths import PathError, Workspace
 
-from .options import ParsedOptions, UsageError
+from .options import NO_DIRECTORY, ParsedOptions, UsageError
 
 if TYPE_CHECKING:
     from agent_cli.engine.model_calls.budget import SharedBudget
@@ -358,7 +358,7 @@ def _directory(name: str) -> Path:
     try:
         return Path(name).absolute()
     except FileNotFoundError:
-        raise UsageError("the current directory does not exist any more; go to another one") from None
+        raise UsageError(NO_DIRECTORY) from None
 
 
 def _flag_layers(chosen: ParsedOptions) -> list[Layer]:

@@ -5,7 +5,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from agent_cli.bootstrap.options import COMMANDS, PARSED_HERE, ParsedOptions, UsageError, asks_to_print, parse
+from agent_cli.bootstrap.options import (
+    COMMANDS,
+    NO_DIRECTORY,
+    PARSED_HERE,
+    ParsedOptions,
+    UsageError,
+    asks_to_print,
+    parse,
+)
 from agent_cli.config.layer import ConfigError
 from agent_cli.fs.standard_output import OutputError, finish_output
 from agent_cli.policy.rules.rule import RuleError
@@ -43,8 +51,20 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(str(error), 1)
     except BrokenPipeError:
         return 1
+    except FileNotFoundError:
+        if _has_directory():
+            raise
+        return _fail(NO_DIRECTORY, USAGE)
     except KeyboardInterrupt:
         return 130
+
+
+def _has_directory() -> bool:
+    """Return True if the current directory exists."""
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def _fast(first: str, arguments: Sequence[str]) -> int:
@@ -66,6 +86,8 @@ def _in_place(command: Callable[[ParsedOptions], int], chosen: ParsedOptions) ->
     """Run a command where `--worktree` wants it, or in the working directory."""
     if chosen.text("worktree") is None:
         return command(chosen)
+    if not _has_directory():
+        raise UsageError(NO_DIRECTORY)
     from .services.worktree_session import in_worktree
 
     with in_worktree(chosen) as inside:

@@ -89,8 +89,16 @@ def test_a_terminal_as_standard_input_is_never_read(world: World) -> None:
 
 def test_a_directory_that_is_gone(world: World) -> None:
     gone = "mkdir gone; cd gone; rmdir ../gone; "
-    for arguments in (["run", "ask"], ["ask"]):
-        done = world.run(*arguments, before=in_bash(f'{gone}exec "$@"'))
+    for line in (
+        "run ask",
+        "ask",
+        "run -w tree ask",
+        "review",
+        "demo",
+        "batch tasks.jsonl",
+        "trace send 12345678",
+    ):
+        done = world.run(*line.split(), before=in_bash(f'{gone}exec "$@"'))
         assert (done.code, done.out) == (2, "") and "directory does not exist" in done.err
 
 
