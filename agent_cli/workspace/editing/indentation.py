@@ -50,7 +50,7 @@ class IndentMap:
         passage = [*seen, *others]
         self._mixed = len(set("".join(passage))) > 1
         widths = {len(indent) for indent in passage}
-        self._step = math.gcd(*(abs(one - two) for one in widths for two in widths)) or max(widths)
+        self._step = math.gcd(*(abs(one - two) for one in widths for two in widths)) or max(widths, default=0)
 
     @property
     def sound(self) -> bool:

@@ -34,7 +34,8 @@ class LineView:
 
     def normal(self, text: str) -> str:
         """Return `text` as it would read in this view."""
-        return text.replace("\r", "\n") if self._old_mac else text.replace("\r\n", "\n")
+        text = text.replace("\r\n", "\n")
+        return text.replace("\r", "\n") if self._old_mac else text
 
     def line_of(self, offset: int) -> int:
         """Return the line number, from 1, of an offset in the view."""

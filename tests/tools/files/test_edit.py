@@ -60,6 +60,14 @@ async def test_several_matches_are_refused_with_their_lines_or_all_replaced(
     assert (root / "f").read_bytes() == b"xx\ny\nxx\n"
 
 
+async def test_an_edit_of_blank_lines_alone_is_made_or_refused(context: ToolContext, root: Path) -> None:
+    (root / "f").write_bytes(b"a\n  \n\n")
+    assert "several times" in await refused(context, edit("\n", ""))
+    (root / "f").write_bytes(b"    \n")
+    outcome = await call(context, "edit_file", path="f", edits=[edit("  \n", "")])
+    assert "matched but for indentation" in outcome.text and (root / "f").read_bytes() == b""
+
+
 async def test_overlapping_matches_are_ambiguous(context: ToolContext, root: Path) -> None:
     (root / "f").write_bytes(b"---")
     assert "several times" in await refused(context, edit("--", "b"))

@@ -68,6 +68,7 @@ def test_a_file_of_carriage_returns_keeps_them() -> None:
     start = view.text.index("a\nb")
     end = start + 3
     assert view.replaced([(start, end, "a\nx\nb")]) == "a\rx\rb\rc\r"
+    assert view.normal("a\r\nb\r") == "a\nb\n"
 
 
 def test_several_spans_are_replaced_at_once() -> None:
