@@ -3,6 +3,7 @@ user in an editor, another session, a program that watches files. Undo leaves th
 
 Files are told apart by the time of their last change, which the kernel sets and nobody can set back. If the agent
 and somebody else have changed a file, the last one counts; what is deleted has no time and counts as the agent's.
+A file that came with a renamed folder keeps its time, so that of the folder counts.
 """
 
 import math
@@ -35,9 +36,9 @@ class EffectTimes:
         self._since: tuple[float, float] | None = None
         """Start of the effects that go on, by the clock and by one that is never set; None if there is none."""
         self._running = 0
-        self._begun = time.monotonic()
+        self._begun = self._now()
         """Start of the turn; only jobs that it has used go on with its effects."""
-        self._ended = self._begun
+        self._ended = self._begun[1]
         """End of the last effect."""
         self._jobs: list[JobsUntil] = []
 
@@ -45,8 +46,8 @@ class EffectTimes:
         """Forget earlier turns with their jobs, when a turn begins."""
         self._past.clear()
         self._jobs.clear()
-        self._begun = time.monotonic()
-        self._since = self._now() if self._running else None
+        self._begun = self._now()
+        self._since = self._begun if self._running else None
 
     @contextmanager
     def effect(self, jobs_until: JobsUntil | None = None) -> Iterator[None]:
@@ -77,7 +78,7 @@ class EffectTimes:
         """Note the end of the effects if none goes on, nor a job."""
         if self._since is None or self._running:
             return
-        until = max([self._ended, *(jobs_until(self._begun) for jobs_until in self._jobs)])
+        until = max([self._ended, *(jobs_until(self._begun[1]) for jobs_until in self._jobs)])
         if until < math.inf:
             self._past += self._spans(self._since, until)
             self._since = None
@@ -95,8 +96,16 @@ class EffectTimes:
             return True
         try:
             changed_ns = os.lstat(root / change.path).st_ctime_ns
+            if self._is_in_effect(changed_ns):
+                return True
+            if changed_ns / 1e9 >= self._begun[0] - _CLOCK_S:
+                return False
+            folders = [root / folder for folder in Path(change.path).parents[:-1]]
+            return any(self._is_in_effect(os.lstat(folder).st_ctime_ns) for folder in folders)
         except (OSError, ValueError):  # it is gone, or its name cannot be shown
             return True
+
+    def _is_in_effect(self, changed_ns: int) -> bool:
         margin_s = _CLOCK_S if changed_ns % 1_000_000_000 else _COARSE_S
         changed_s = changed_ns / 1e9
         spans = self._past + (self._spans(self._since, time.monotonic()) if self._since else [])

@@ -86,6 +86,32 @@ async def test_a_file_that_both_changed_is_left_as_it_is_and_can_be_decided(tmp_
         assert not ours.exists()
 
 
+def _folder_of_old(work: Path) -> None:
+    (work / "old" / "deep").mkdir(parents=True)
+    (work / "old" / "deep" / "f").write_text("kept\n", encoding="utf-8")
+
+
+async def test_files_in_a_folder_that_the_agent_renames_are_the_agents(tmp_path: Path) -> None:
+    _folder_of_old(tmp_path / "work")
+    await asyncio.sleep(APART_S)
+    rename = say(call("shell", command="mv old new; mkdir in; mv new in"))
+    async with engine(tmp_path, model=Meanwhile(rename, say("done"), deeds={}), mode="yolo") as it:
+        await it.prompt("go")
+        await it.do(Undo())
+        assert conflicts(it) == {} and [path.name for path in it.root.iterdir()] == ["old"]
+        assert text(it.root / "old" / "deep" / "f") == "kept\n"
+
+
+async def test_files_in_a_folder_that_somebody_else_renames_are_theirs(tmp_path: Path) -> None:
+    _folder_of_old(tmp_path / "work")
+    await asyncio.sleep(APART_S)
+    deeds = {1: lambda: (tmp_path / "work" / "old").rename(tmp_path / "work" / "new")}
+    async with engine(tmp_path, model=Meanwhile(EDIT, say("done"), deeds=deeds), mode="yolo") as it:
+        await it.prompt("go")
+        await it.do(Undo())
+        assert conflicts(it) == {"new/deep/f": FOREIGN} and text(it.root / "new" / "deep" / "f") == "kept\n"
+
+
 async def test_what_a_job_changes_behind_its_call_is_the_agents(tmp_path: Path) -> None:
     command = "while ! test -e ../go; do sleep 0.01; done; echo late > late; touch ../done; sleep 60"
     deeds = {1: lambda: ((tmp_path / "go").touch(), _until((tmp_path / "done").exists))}
