@@ -97,7 +97,7 @@ def visible(text: str) -> str:
     Used for approvals, so that the user reads exactly what would run.
     """
     shown = re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda m: _written(m.group()), text)
-    return _Invisible().feed(shown, final=True)
+    return _Invisible(drops=False).feed(shown, final=True)
 
 
 def one_line(text: str) -> str:
@@ -329,9 +329,10 @@ def _inked(items: list[str]) -> bool:
 
 
 class _Invisible:
-    """Write out invisible characters, and limit stacked accents."""
+    """Write out invisible characters, and limit stacked accents: drop further ones, or write them out too."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, drops: bool = True) -> None:
+        self._drops = drops
         self._before = ""
         self._joiner = ""
         self._accents = 0
@@ -360,7 +361,8 @@ class _Invisible:
     def _thinned(self, text: str) -> str:
         def keep(run: re.Match[str]) -> str:
             before = self._accents if run.start() == 0 else 0
-            return run.group()[: max(0, _MAX_ACCENTS - before)]
+            most = max(0, _MAX_ACCENTS - before)
+            return run.group()[:most] + ("" if self._drops else "".join(map(_written, run.group()[most:])))
 
         thin = _ACCENT_RUN.sub(keep, text)
         trailing = 0

@@ -82,6 +82,7 @@ def test_nothing_but_whole_links_gets_out(text: str) -> None:
 
 def test_visible_removes_nothing() -> None:
     assert visible("ok\x1b]0;\x07 &&\r rm\u200b\n") == "ok^[]0;^G &&^M rm⟨U+200B⟩\n"
+    assert visible("e" + "\u0301" * 6 + "x") == "e" + "\u0301" * 4 + "⟨U+0301⟩⟨U+0301⟩x"
 
 
 @given(hostile, st.booleans())
