@@ -139,6 +139,31 @@ def test_a_page_that_is_all_navigation_keeps_it() -> None:
     assert "[A](a)" in markdown("<body><nav><a href=a>A</a> and many more words here</nav></body>")
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<ol><li>a<li>b<ul><li>c<li>d</ul><li>e</ol>", "1. a\n2. b\n   - c\n   - d\n3. e"),
+        ("<table><thead><tr><th>h<th>i<tbody><tr><td>a<td>b</table>", "| h | i |\n| --- | --- |\n| a | b |"),
+        ("<dl><dt>a<dd>b<dt>c<dd>d</dl>", "a\n:   b\n\nc\n:   d"),
+        ("<details><summary>a</summary>b</details><address>c</address>d", "a\n\nb\n\nc\n\nd"),
+        ("<form><p>most of the page</p></form><p>rest</p>", "most of the page\n\nrest"),
+        ("<form>find</form><p>most of the page</p>", "most of the page"),
+        (
+            "<p>seen, as all of this<b hidden>x</b><i style='color:red; DISPLAY: none'>y</i></p>",
+            "seen, as all of this",
+        ),
+        ("<body style='visibility:hidden'><p>until a script runs</p></body>", "until a script runs"),
+        ("<svg><title>Logo</title></svg><p>a</p>", "a"),
+    ],
+)
+def test_the_text_is_what_a_browser_shows(page: str, text: str) -> None:
+    assert markdown(page) == text
+
+
+def test_many_items_without_an_end_take_linear_time() -> None:
+    assert_linear(lambda count: markdown("<ul>" + "<li>a " * count), 100)
+
+
 ANSWERS = {
     "brave": b'{"web": {"results": [{"title": "T", "url": "https://a.b/", "description": "x <strong>y</strong>"}]}}',
     "tavily": b'{"results": [{"title": "T", "url": "https://a.b/", "content": "x y", "score": 0.9}]}',
