@@ -50,7 +50,6 @@ STANDS_ALONE = {
     "ui/repl/pending_input.py": "pure, and tested without a screen",
     "workspace/documents/worker.py": "the main function of a child process",
     "workspace/documents/html_bare.py": "loaded by name, in a child process",
-    "workspace/documents/html_text.py": "loaded by name, in a child process",
 }
 """Files under SMALL_FILE lines whose one importer lies beside them, and why."""
 
