@@ -30,6 +30,7 @@ _CLOSE = b"\n]\n"
 _SEPARATOR = b",\n"
 _SLOW_S = 0.02
 """A person who types notices a longer wait for the disk."""
+_NOT_SAVED = "What came last is not saved; everything before it is"
 
 
 class StoreError(Exception):
@@ -374,7 +375,7 @@ class SessionFile:
                 self._hold(os.dup(descriptor))  # shares the lock
         except OSError as error:
             reason = f"cannot write session {self.path}, which was removed, again: {error.strerror}."
-            raise StoreError(f"{reason} Nothing said so far is lost; fix that and try again.") from error
+            raise StoreError(f"{reason} {_NOT_SAVED}. Fix that and try again.") from error
 
     def _replaced(self) -> StoreError:
         return StoreError(
@@ -401,8 +402,8 @@ class SessionFile:
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
-            f"cannot write session {self.path}: {error.strerror}. Nothing said so far is lost; "
-            "free some space and try again."
+            f"cannot write session {self.path}: {error.strerror}. {_NOT_SAVED}. "
+            "To go on, free some space and try again."
         )
 
     def _restore(self, at: int) -> None:
