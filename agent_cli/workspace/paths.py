@@ -43,13 +43,15 @@ class Workspace:
             raise PathError(f"{root} is not a directory")
         self.root = root.resolve()
         self.roots: tuple[Path, ...] = (self.root, *(folder.resolve() for folder in extra))
-        self._is_current = _is_current_folder(self.root)
+        self._held = _identity(self.root) if _identity(Path(os.curdir)) == _identity(self.root) else None
+        """Device and inode of the root if it is the current folder of this process: while it is, no other folder
+        can get them."""
 
     @property
     def is_moved(self) -> bool:
         """True if another folder, or none, is at the path of the root now. Known only where the root was the
-        current folder of this process, which moves along."""
-        return self._is_current and not _is_current_folder(self.root)
+        current folder of this process when it began."""
+        return self._held is not None and _identity(self.root) != self._held
 
     @cached_property
     def folders(self) -> "FolderReader":
@@ -94,11 +96,13 @@ class Workspace:
         return real[len(prefix) :] if real.startswith(prefix) else real
 
 
-def _is_current_folder(path: Path) -> bool:
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a folder; None if it is gone."""
     try:
-        return os.path.samestat(os.stat(os.curdir), os.stat(path))
+        status = os.stat(folder)
     except OSError:
-        return False
+        return None
+    return status.st_dev, status.st_ino
 
 
 def real_path(path: str) -> str:

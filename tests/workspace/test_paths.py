@@ -1,6 +1,8 @@
 """Paths as models and users write them."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,3 +33,30 @@ def test_impossible_paths_are_refused(tmp_path: Path, path: str) -> None:
 def test_a_root_must_be_a_directory(tmp_path: Path) -> None:
     with pytest.raises(PathError):
         Workspace(tmp_path / "none")
+
+
+MOVED = """
+import os, sys
+from pathlib import Path
+from agent_cli.workspace.paths import Workspace
+root = Path(sys.argv[1])
+os.chdir(root)
+workspace = Workspace(root)
+print(workspace.is_moved)
+os.chdir("/")
+print(workspace.is_moved)
+os.chdir(root)
+root.rename(root.with_name("elsewhere"))
+print(workspace.is_moved)
+root.mkdir()
+print(workspace.is_moved)
+print(Workspace(root).is_moved)
+"""
+
+
+def test_a_root_is_moved_when_another_folder_is_at_its_path_and_not_when_the_process_goes_elsewhere(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "root").mkdir()
+    done = subprocess.run([sys.executable, "-c", MOVED, tmp_path / "root"], capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr) == (["False", "False", "True", "True", "False"], "")
