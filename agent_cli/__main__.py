@@ -45,13 +45,13 @@ def _end_at_exit(codes: list[int]) -> None:
     import atexit
 
     def end() -> None:
-        for code in codes[:1]:
+        if codes:
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 try:
                     stream.flush()
                 except (OSError, ValueError):
-                    code = code or 120
-            os._exit(code)
+                    codes[0] = codes[0] or 120
+            os._exit(codes[0])
 
     atexit.register(end)
 

@@ -14,11 +14,12 @@ from tests.e2e.fleet import answering, applied, batch, git, outcomes, repository
 from tests.e2e.world import World, shell, until
 from tests.model.server import Call, Reply
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not bubblewrap.program(), reason="trees are mounted by bubblewrap"
+mounted = pytest.mark.skipif(
+    sys.platform != "linux" or not bubblewrap.program(), reason="only trees that bubblewrap mounts are at the path"
 )
 
 
+@mounted
 @pytest.mark.parametrize("how", ["moved", "removed"])
 def test_a_repository_that_replaces_the_one_of_an_attempt_is_not_touched(world: World, how: str) -> None:
     repo, swapped = world.home / "repo", list[str]()
@@ -53,6 +54,7 @@ def test_a_repository_that_replaces_the_one_of_an_attempt_is_not_touched(world: 
     assert (second["outcome"], second["patch"]["files"]) == ("done", ["README.md", "one.txt", "two.txt"])
 
 
+@mounted
 def test_an_attempt_is_stopped_once_its_repository_is_moved(world: World) -> None:
     repo, asked = world.home / "repo", list[str]()
     repository(repo)
