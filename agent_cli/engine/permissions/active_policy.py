@@ -5,7 +5,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _LARGEST_SCRIPT = 256 * 1024
 _MAX_NAMES = 10_000
 """Maximum number of files that one glob of a command is expanded to."""
+Expand = Callable[[str], tuple[str, ...]]
 
 
 class GrantStore(Protocol):
@@ -159,7 +160,7 @@ class Permissions:
         """Return the verdict of the current policy on an action."""
         is_command = isinstance(action, RunCommand | SendInput)
         try:
-            return authorize(action, self.policy() if is_command else self._base_policy())
+            return authorize(action, self._for_one_verdict(self.policy()) if is_command else self._base_policy())
         except OSError as error:
             return _deny_unresolved(error)
 
@@ -229,6 +230,12 @@ class Permissions:
         return msgspec.structs.replace(
             policy, hard_links=partial(self._hard_links, policy), closed_below=partial(self._closed_below, policy)
         )
+
+    def _for_one_verdict(self, policy: Policy) -> Policy:
+        """Return a policy that looks up each path and glob once, though a command is examined in several ways."""
+        expand = cache(_expanded)
+        hidden, names = cache(partial(self._hidden, expand=expand)), cache(partial(_names, expand=expand))
+        return msgspec.structs.replace(policy, hidden=hidden, names=names)
 
     @cached_property
     def _closed_files(self) -> "MatchingFiles":
@@ -339,11 +346,11 @@ class Permissions:
             return f"{root} is a home directory: start agent in a project folder"
         return "/ is the root folder: start agent in a project folder" if root == "/" else ""
 
-    def _hidden(self, path: str, glob: bool) -> str | None:
+    def _hidden(self, path: str, glob: bool, expand: Expand | None = None) -> str | None:
         """Return what closes a path, or one of the files that a glob currently matches."""
         if not glob:
             return self._access_lists.verdict(path)
-        found = _expanded(path)
+        found = (expand or _expanded)(path)
         places = (self._access_lists.verdict(each) for name in found for each in (name, real_path(name)))
         place = next(filter(None, places), None)
         if place is None and len(found) == _MAX_NAMES:
@@ -443,10 +450,10 @@ def _parse_grant(text: str, path: Path, number: int) -> Rule:
         raise RuleError(f"{place}: {error}") from error
 
 
-def _names(glob: str) -> tuple[str, ...] | None:
+def _names(glob: str, expand: Expand | None = None) -> tuple[str, ...] | None:
     """Return the files that a glob currently matches, or more, as found and as real paths; None if there are too
     many."""
-    found = _expanded(glob)
+    found = (expand or _expanded)(glob)
     return None if len(found) == _MAX_NAMES else tuple(dict.fromkeys((*found, *map(real_path, found))))
 
 
