@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -89,8 +89,8 @@ def finished_content(event: ToolCallFinished, cwd: str) -> list[dict[str, Any]]:
     """Return the content of a finished call."""
     if event.status != "ok" and not event.changes:
         return output_content(event.text)
-    if event.changes and (diffs := list(diffs_of(event.display, cwd))):
-        return diffs
+    if event.changes and kind_of(event.tool) != "execute" and (content := diff_content(event.display, cwd)):
+        return content
     match event.result_kind:
         case "answer":  # it is also the answer of the turn
             return []
@@ -116,44 +116,74 @@ def raw_output(event: ToolCallFinished) -> dict[str, Any]:
 def approval_content(item: ApprovalItem, cwd: str) -> list[dict[str, Any]]:
     """Return everything that a decision needs: the whole change or command, the reason for asking, and the
     risk."""
-    diffs = list(diffs_of(item.preview, cwd)) if item.preview_kind == "diff" else []
-    if not diffs:
+    content = diff_content(item.preview, cwd) if item.preview_kind == "diff" else []
+    if not content:
         return text_content(shown(item))
     about = [
         f"Asked because: {item.reason} ({item.rule})",
         f"At worst: {item.risk}" if item.risk else "",
         f"A hook changed it:\n{item.rewrite}" if item.rewrite else "",
     ]
-    return [*diffs, *text_content(clean("\n".join(filter(None, about))))]
+    return [*content, *text_content(clean("\n".join(filter(None, about))))]
 
 
-def diffs_of(text: str, cwd: str) -> Iterator[dict[str, Any]]:
-    """Yield the hunks of a unified diff of one or more files, each as the old and the new text of its lines."""
-    before = path = ""
-    rows = iter(text.split("\n"))
-    for row in rows:
+def diff_content(text: str, cwd: str) -> list[dict[str, Any]]:
+    """Return a unified diff of one or more files as the content of a call: each hunk as the old and the new text of
+    its lines, then the rows that no hunk shows, such as empty files, modes, and how much was left out."""
+    hunks: list[dict[str, Any]] = []
+    untold: list[str] = []
+    head: list[str] = []
+    """Rows about the file at hand, before its first hunk."""
+    rows, at, before, path = text.split("\n"), 0, "", ""
+    while at < len(rows):
+        row, at = rows[at], at + 1
+        if found := _HUNK.match(row):
+            old, new, at = _hunk(rows, at, *(1 if count is None else int(count) for count in found.groups()))
+            hunks.append(
+                {"type": "diff", "path": path, "oldText": None if before == _NOTHING else old, "newText": new}
+            )
+            untold += [] if all(each.startswith(_NAMES) for each in head) else head
+            head = []
+            continue
+        if _begins_file(row, head):
+            untold, head = [*untold, *head], []
         if row.startswith("--- "):
             before = row[4:]
         elif row.startswith("+++ "):
-            named = row[4:] if row[4:] != _NOTHING else before
-            path = os.path.normpath(os.path.join(cwd, re.sub(r"^[ab]/", "", named)))
-        elif found := _HUNK.match(row):
-            old, new = _hunk(rows, *(1 if count is None else int(count) for count in found.groups()))
-            was = None if before == _NOTHING else old
-            yield {"type": "diff", "path": path, "oldText": was, "newText": new}
+            path = _place(row[4:] if row[4:] != _NOTHING else before, cwd)
+        if row.startswith(_CUT):
+            untold.append(f"{path}: {row}")
+        elif row.startswith((*_NAMES, *_FACTS)):
+            head.append(row)
+    return [*hunks, *output_content("\n".join([*untold, *head]))]
 
 
-def _hunk(rows: Iterator[str], old_lines: int, new_lines: int) -> tuple[str, str]:
+def _begins_file(row: str, head: Sequence[str]) -> bool:
+    """Return True if a row begins another file than the rows before it are about."""
+    return row.startswith("diff --git ") or (
+        row.startswith("--- ") and any(each.startswith("+++ ") for each in head)
+    )
+
+
+def _place(name: str, cwd: str) -> str:
+    return os.path.normpath(os.path.join(cwd, re.sub(r"^[ab]/", "", name)))
+
+
+def _hunk(rows: Sequence[str], at: int, old_lines: int, new_lines: int) -> tuple[str, str, int]:
+    """Return the old and the new text of a hunk, and the number of the row behind it. A hunk may be cut off."""
     old: list[str] = []
     new: list[str] = []
-    while len(old) < old_lines or len(new) < new_lines:
-        row = next(rows, None)
-        if row is None:
-            break
-        old += [row[1:]] if row[:1] in ("-", " ") else []
-        new += [row[1:]] if row[:1] in ("+", " ") else []
-    return "\n".join(old), "\n".join(new)
+    while (len(old) < old_lines or len(new) < new_lines) and at < len(rows) and not rows[at].startswith(_CUT):
+        mark, line = rows[at][:1], rows[at][1:]
+        old += [line] if mark in ("-", " ") else []
+        new += [line] if mark in ("+", " ") else []
+        at += 1
+    return "\n".join(old), "\n".join(new), at
 
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _NOTHING = "/dev/null"
+_CUT = "…"
+"""Begins the row in place of lines that are not shown."""
+_NAMES = ("diff --git ", "--- ", "+++ ")
+_FACTS = ("old mode ", "new mode ")

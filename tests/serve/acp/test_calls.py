@@ -1,6 +1,8 @@
 """Tool calls as clients show them."""
 
-from agent_cli.protocol.events import ToolCallFinished
+import msgspec
+
+from agent_cli.protocol.events import ApprovalItem, ToolCallFinished
 from agent_cli.protocol.messages import FileChange
 from agent_cli.serve.acp import calls
 from agent_cli.workspace.editing.unified_diff import unified_diff
@@ -11,12 +13,48 @@ def test_each_hunk_of_each_file_is_a_change() -> None:
     after = before.replace("3\n", "three\n", 1).replace("35\n", "-- a\n++ b\n")
     text = unified_diff(before, after, "a/x.txt").text + unified_diff("", "new\n", "b.txt", created=True).text
     text += unified_diff("old\n", "", "c.txt").text.replace("+++ b/c.txt", "+++ /dev/null")
-    found = list(calls.diffs_of(text, "/work"))
+    found = calls.diff_content(text, "/work")
     assert [each["path"] for each in found] == ["/work/a/x.txt", "/work/a/x.txt", "/work/b.txt", "/work/c.txt"]
     assert (found[0]["oldText"], found[0]["newText"]) == ("0\n1\n2\n3\n4\n5\n6", "0\n1\n2\nthree\n4\n5\n6")
     assert "-- a\n++ b" in found[1]["newText"] and "\n35\n" in found[1]["oldText"]
     assert (found[2]["oldText"], found[2]["newText"]) == (None, "new")
     assert (found[3]["oldText"], found[3]["newText"]) == ("old", "")
+
+
+def test_a_change_that_is_cut_off_says_so_and_takes_no_lines_of_the_next_file() -> None:
+    many = "".join(f"{number}\n" for number in range(3000))
+    text = unified_diff("one\n", many, "a.txt").text + unified_diff("two\n", "TWO\n", "b.txt").text
+    first, second, rest = calls.diff_content(text, "/work")
+    assert (first["path"], first["oldText"]) == ("/work/a.txt", "one")
+    assert first["newText"].startswith("0\n1\n") and "b.txt" not in first["newText"]
+    assert (second["path"], second["oldText"], second["newText"]) == ("/work/b.txt", "two", "TWO")
+    assert "/work/a.txt: … more, not shown; in all 3000 lines added" in rest["content"]["text"]
+
+
+def test_what_has_no_lines_is_part_of_what_is_approved() -> None:
+    mode = "diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n"
+    empty = "--- a/gone.txt\n+++ /dev/null\n--- /dev/null\n+++ b/new.txt\n"
+    edit = unified_diff("x\n", "y\n", "run.sh").text
+    item = ApprovalItem(
+        call_id="1", tool="apply_patch", title="run.sh", arguments="{}", preview=mode + edit + empty,
+        preview_kind="diff", reason="it changes run.sh", rule="mode ask", grant="", editable="",
+    )  # fmt: skip
+    shown, rest, _why = calls.approval_content(item, "/work")
+    assert (shown["path"], shown["newText"]) == ("/work/run.sh", "y")
+    text = rest["content"]["text"]
+    assert "old mode 100644\nnew mode 100755" in text
+    assert "--- a/gone.txt\n+++ /dev/null" in text and "--- /dev/null\n+++ b/new.txt" in text
+
+
+def test_a_command_that_prints_a_diff_shows_its_output() -> None:
+    diff = unified_diff("a\n", "b\n", "x").text
+    ran = ToolCallFinished(
+        call_id="1", tool="shell", title="git diff", status="ok", text=f"2 files\n{diff}", display="",
+        result_kind="output", changes=(FileChange("y", "modified", 1, 1),),
+    )  # fmt: skip
+    for event in (ran, msgspec.structs.replace(ran, display=ran.text)):
+        (shown,) = calls.finished_content(event, "/work")
+        assert shown["content"]["text"].startswith("```\n2 files\n--- a/x")
 
 
 def test_output_is_shown_as_it_is_and_long_output_by_its_end() -> None:
