@@ -295,6 +295,23 @@ def test_a_copy_of_a_session(world: World) -> None:
     client.leave()
 
 
+def test_an_unsaved_copy_is_not_shared_with_a_client_that_resumes_the_session(world: World) -> None:
+    world.script(Reply(text="A"))
+    client = Piped(world).hello()
+    session = client.open()
+    client.prompt(session, "hi")
+    client.ask("session/close", session_id=session)
+    request = {"jsonrpc": "2.0", "method": "session/open"}
+    client.send(
+        {**request, "id": "copy", "params": {"session_id": session, "save": False}},
+        {**request, "id": "saved", "params": {"session_id": session}},
+    )
+    copy, saved = client.answer("copy")["result"], client.answer("saved")["result"]
+    assert (saved["session_id"], saved["snapshot"]["session_path"]) == (session, str(world.sessions()[0]))
+    assert copy["session_id"] != session and copy["snapshot"]["session_path"] == ""
+    client.leave()
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_signal_ends_it_gracefully(world: World, number: signal.Signals, code: int) -> None:
     world.script(shell("echo begun; sleep 600"))

@@ -91,9 +91,12 @@ class Hub:
             await asyncio.shield(closing)
         if (found := self.find(identifier)) is not None:
             return found
+        opening = msgspec.structs.replace(opening, session_id=identifier)
         if (task := self._opening.get(identifier)) is None:
-            task = self._opening[identifier] = self._begin(msgspec.structs.replace(opening, session_id=identifier))
-            task.add_done_callback(lambda _: self._opening.pop(identifier))
+            task = self._begin(opening)
+            if opening.save:  # an unsaved copy is another session, which nobody else has asked for
+                self._opening[identifier] = task
+                task.add_done_callback(lambda _: self._opening.pop(identifier))
         return await asyncio.shield(task)
 
     async def close(self, session_id: str) -> bool:
