@@ -139,7 +139,7 @@ class Answers(msgspec.Struct, frozen=True):
 def _call(item: ApprovalItem, agent_name: str) -> ApprovalCall:
     try:
         arguments = msgspec.json.decode(item.arguments or "{}", type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise CallbackError(f"the arguments of the call cannot be read: {error}") from error
     return ApprovalCall(
         tool=item.tool,

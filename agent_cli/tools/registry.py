@@ -122,6 +122,8 @@ def _object(name: str, text: str) -> dict[str, Any]:
     data = text.encode("utf-8", "replace")
     try:
         value = msgspec.json.decode(data)
+    except RecursionError as error:
+        raise ToolError(f"The arguments for {name} are nested too deeply. {_NOTHING_RUN}") from error
     except msgspec.DecodeError as error:
         raise ToolError(
             f"The arguments for {name} are not valid JSON{_place(str(error), data)}. {_NOTHING_RUN}"
@@ -159,7 +161,7 @@ def _from_text(value: Any) -> Any:
         return value
     try:
         return msgspec.json.decode(value.encode("utf-8", "replace"))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return value
 
 

@@ -95,6 +95,15 @@ async def test_a_failed_turn_is_a_result(machine: Machine) -> None:
     assert result.error is not None and result.error.hint
 
 
+async def test_arguments_nested_to_the_limit_of_a_parser_end_no_conversation(machine: Machine) -> None:
+    async with machine.agent(mode="yolo") as agent:
+        for depth in range(850, 1001, 2):  # what can be read depends on how deep the reader itself is
+            nested = f'{{"path": "a.txt", "content": {"[" * depth}{"]" * depth}}}'
+            machine.script(Reply(calls=(Call("write_file", nested),)), Reply(text="done"))
+            result = await agent.run("go")
+            assert (result.error, result.text) == (None, "done"), depth
+
+
 async def test_cancelling_the_task_interrupts_the_turn_and_the_agent_goes_on(machine: Machine) -> None:
     machine.script(Reply(text="a b c", piece=2, hang="mid_stream", after=3), Reply(text="here"))
     async with machine.agent() as agent:

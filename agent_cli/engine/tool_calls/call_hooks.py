@@ -149,7 +149,7 @@ class CallHooks:
 def _arguments(pending: PendingCall) -> dict[str, Any]:
     """Return the arguments as written; for a call that names another tool, those of that tool."""
     if pending.name == pending.call.name or pending.rewritten_by:
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
             return msgspec.json.decode(pending.arguments or "{}", type=dict[str, Any])
     values = getattr(pending.params, "values", None)
     return dict(values) if isinstance(values, dict) else {}

@@ -163,5 +163,5 @@ def _schema(entry: Entry) -> str:
 def _from_text(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ToolError(f"`arguments` is not a JSON object: {error}. Nothing was run.") from error

@@ -96,7 +96,7 @@ def _said(message: AssistantMessage) -> AssistantMessage:
 def _written(call: ToolCall) -> str:
     try:
         arguments = msgspec.json.decode(call.arguments)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         arguments = {}
     return f"<tool_call>\n{_json({'name': call.name, 'arguments': arguments})}\n</tool_call>"
 

@@ -70,6 +70,6 @@ def object_text(arguments: str) -> str:
     """Return the arguments unchanged if they are a JSON object, else an empty object."""
     try:
         is_object = isinstance(msgspec.json.decode(arguments), dict)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         is_object = False
     return arguments if is_object else "{}"

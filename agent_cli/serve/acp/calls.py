@@ -57,7 +57,7 @@ def arguments_of(text: str) -> Any:
     """Return the arguments of a call as JSON, or as text if they are not JSON."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text
 
 

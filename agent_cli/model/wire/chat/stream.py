@@ -178,7 +178,7 @@ class _Open:
             return False
         try:
             return isinstance(msgspec.json.decode(str(self.arguments)), dict)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return False
 
 
