@@ -83,14 +83,14 @@ async def called(callback: Callable[[Any], Any], value: Any, timeout_s: float | 
     Raises:
         CallbackError: it raised an exception, or timed out.
     """
-    from agent_cli.tools.plugins import in_a_thread
+    from agent_cli.tools.plugins import in_a_thread, unless_stopped
 
     try:
         async with asyncio.timeout(timeout_s):
             if inspect.iscoroutinefunction(callback):
-                return await callback(value)
+                return _sound(await unless_stopped(callback(value)))
             said = await in_a_thread(lambda: callback(value))
-            return await said if inspect.isawaitable(said) else said
+            return _sound(await unless_stopped(said) if inspect.isawaitable(said) else said)
     except TimeoutError:
         raise CallbackError(f"it took longer than {timeout_s:g} s" if timeout_s else "TimeoutError") from None
     except Exception as error:  # the program's code may raise anything
@@ -166,6 +166,16 @@ def _grant(said: Allow, item: ApprovalItem) -> str:
         return parse_rule(said.remember, "allow", "remember").text if said.remember else ""
     except RuleError as error:
         raise CallbackError(f"remember={said.remember!r}: {error}") from error
+
+
+def _sound(said: Any) -> Any:
+    """Return what a callback says, if the fields of an `Allow` or `Deny` have values of their types; nothing else
+    has checked them.
+
+    Raises:
+        ValidationError: one has not.
+    """
+    return msgspec.convert(msgspec.structs.asdict(said), type(said)) if isinstance(said, Allow | Deny) else said
 
 
 def _of_type(value: Any, kind: Any) -> Any:

@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -85,7 +85,7 @@ class Extension:
     async def run(self, params: Any, context: ToolContext) -> ToolOutcome:
         """Run the tool. A plain function runs in a thread, so that it cannot block the event loop."""
         if self._is_async:
-            said = await self._tool.run(params, context)
+            said = await unless_stopped(self._tool.run(params, context))
         else:
             said = await in_a_thread(lambda: self._tool.run(params, context))
         return said if isinstance(said, ToolOutcome) else ToolOutcome(text="" if said is None else str(said))
@@ -118,15 +118,34 @@ async def in_a_thread(work: Callable[[], Any]) -> Any:
     def run() -> None:
         try:
             value = work()
+        except StopIteration as error:  # which no future takes
+            settled: tuple[Callable[[Any], None], Any] = (outcome.set_exception, _as_error(error))
         except BaseException as error:  # raised to the task that awaits the tool
-            settled: tuple[Callable[[Any], None], Any] = (outcome.set_exception, error)
+            settled = (outcome.set_exception, error)
         else:
             settled = (outcome.set_result, value)
         with contextlib.suppress(RuntimeError):  # the event loop was closed in the meantime
             loop.call_soon_threadsafe(told, *settled)
 
     threading.Thread(target=run, daemon=True).start()
-    return await outcome
+    return await unless_stopped(outcome)
+
+
+async def unless_stopped(work: Awaitable[Any]) -> Any:
+    """Await code of others. A `CancelledError` of its own is an error like any other: it must not look like a stop
+    of the task that awaits it."""
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise _as_error(error) from error
+
+
+def _as_error(error: BaseException) -> RuntimeError:
+    """Return an error for an exception that has a meaning of its own to those who await."""
+    return RuntimeError(f"{type(error).__name__}: {error}".removesuffix(": "))
 
 
 def installed(names: Iterable[str], taken: set[str]) -> tuple[list[Tool], list[str]]:

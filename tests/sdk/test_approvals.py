@@ -79,9 +79,34 @@ def remembers_nonsense(call: ApprovalCall) -> Allow:
     return Allow(remember="((")
 
 
+async def is_cancelled_by_itself(call: ApprovalCall) -> Allow:
+    raise asyncio.CancelledError
+
+
+def ends_an_iteration(call: ApprovalCall) -> Allow:
+    raise StopIteration
+
+
+def remembers_a_number(call: ApprovalCall) -> Allow:
+    return Allow(remember=5)  # type: ignore[arg-type]
+
+
+def misspells_the_scope(call: ApprovalCall) -> Allow:
+    return Allow(remember=call.grant, scope="projct")  # type: ignore[arg-type]
+
+
+def gives_a_number_as_reason(call: ApprovalCall) -> Deny:
+    return Deny(5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("approve", "why"),
     [
+        (is_cancelled_by_itself, "CancelledError"),
+        (ends_an_iteration, "StopIteration"),
+        (remembers_a_number, "Expected `str`, got `int` - at `$.remember`"),
+        (misspells_the_scope, "Invalid enum value 'projct' - at `$.scope`"),
+        (gives_a_number_as_reason, "Expected `str`, got `int` - at `$.message`"),
         (raises, "it broke"),
         (hangs, "longer than 0.1 s"),
         (sleeps, "longer than 0.1 s"),
@@ -90,7 +115,8 @@ def remembers_nonsense(call: ApprovalCall) -> Allow:
     ],
 )
 async def test_a_callback_that_fails_is_a_refusal_and_a_notice(machine: Machine, approve: Any, why: str) -> None:
-    seen = await events(machine, WRITE, DONE, approve=approve, approve_timeout=0.1)
+    async with asyncio.timeout(60):
+        seen = await events(machine, WRITE, DONE, approve=approve, approve_timeout=0.1)
     assert calls(seen) == ["denied"] and not (machine.work / "a.txt").exists()
     assert [why in each.text for each in seen if isinstance(each, Notice)] == [True]
 

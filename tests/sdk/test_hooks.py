@@ -52,9 +52,26 @@ async def hangs(event: HookEvent) -> None:
     await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize(("callback", "why"), [(raises, "it broke"), (hangs, "longer than 0.1 s")])
+async def is_cancelled_by_itself(event: HookEvent) -> None:
+    raise asyncio.CancelledError
+
+
+def refuses_with_a_number(event: HookEvent) -> Deny:
+    return Deny(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("callback", "why"),
+    [
+        (raises, "it broke"),
+        (hangs, "longer than 0.1 s"),
+        (is_cancelled_by_itself, "CancelledError"),
+        (refuses_with_a_number, "Expected `str`, got `int`"),
+    ],
+)
 async def test_a_function_that_fails_refuses_and_that_is_said(machine: Machine, callback: Any, why: str) -> None:
-    seen = await events(machine, write("a.txt"), hooks=[Hook("PreToolUse", callback, timeout_s=0.1)])
+    async with asyncio.timeout(60):
+        seen = await events(machine, write("a.txt"), hooks=[Hook("PreToolUse", callback, timeout_s=0.1)])
     assert statuses(seen) == ["denied"]
     assert any(why in each.text for each in seen if isinstance(each, Notice))
     assert [each.hook for each in seen if isinstance(each, HookRan)] == [callback.__name__]

@@ -1,5 +1,6 @@
 """Tools that are plain functions: what the model is told of them, when they run, and what it reads."""
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -78,6 +79,30 @@ async def test_what_a_tool_raises_and_wrong_arguments_are_errors_for_the_model(m
         result = await agent.run("go")
     down, wrong = results(machine)
     assert "the tracker is down" in down and "number" in wrong and result.stop_reason == "end_turn"
+
+
+@tool(reads=True)
+def nothing_found() -> str:
+    """Search."""
+    return next(iter(()))
+
+
+@tool(reads=True)
+async def cancelled_by_itself() -> str:
+    """Wait for work that was given up."""
+    work = asyncio.ensure_future(asyncio.sleep(60))
+    work.cancel()
+    await work
+    return ""
+
+
+async def test_exceptions_that_steer_python_are_errors_for_the_model_too(machine: Machine) -> None:
+    machine.script(Reply(calls=(Call("nothing_found", {}), Call("cancelled_by_itself", {}))), DONE)
+    async with machine.agent(tools=[nothing_found, cancelled_by_itself], timeout=30) as agent:
+        result = await agent.run("go")
+    assert (result.stop_reason, result.text) == ("end_turn", "done")
+    first, second = results(machine)
+    assert "StopIteration" in first and "CancelledError" in second
 
 
 async def test_a_tool_is_still_a_function() -> None:
