@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _FIELDS: dict[type, tuple[str, ...]] = {
     ev.AnswerCompleted: ("text",),
-    ev.ToolCallRequested: ("title", "arguments"),
-    ev.ToolCallStarted: ("title",),
-    ev.ToolCallFinished: ("title", "command"),
+    ev.ToolCallRequested: ("tool", "title", "arguments"),
+    ev.ToolCallStarted: ("tool", "title"),
+    ev.ToolCallFinished: ("tool", "title", "command"),
     ev.ApprovalRequested: ("agent_task",),
     ev.QuestionAsked: ("question", "agent_task"),
     ev.AgentChanged: ("task", "line"),
@@ -41,7 +41,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     ev.TurnAborted: ("text",),
     ev.OperationCompleted: ("detail",),
 }
-"""Texts that are always masked."""
+"""Texts that are always masked. The name of a tool is the model's word too: there may be no such tool."""
 _OWN_WORDS: dict[type, tuple[str, ...]] = {
     ev.TurnStarted: ("text",),
     ev.Steered: ("text",),

@@ -54,9 +54,9 @@ WHOLE: list[ev.AnyEvent] = [
     ev.AnswerCompleted(
         message_id="m", text="T", finish="stop", calls=0, usage=None, cost_usd=None, duration_s=0.0
     ),
-    ev.ToolCallRequested(call_id="c", tool="shell", title="T", arguments='{"command": "T"}'),
-    ev.ToolCallStarted(call_id="c", tool="shell", title="T"),
-    ev.ToolCallFinished(call_id="c", tool="shell", title="T", status="ok", text="T", display="T", command="T"),
+    ev.ToolCallRequested(call_id="c", tool="T", title="T", arguments='{"command": "T"}'),
+    ev.ToolCallStarted(call_id="c", tool="T", title="T"),
+    ev.ToolCallFinished(call_id="c", tool="T", title="T", status="ok", text="T", display="T", command="T"),
     ev.QuestionAsked(request_id="r", question="T", agent_task="T"),
     ev.AgentChanged(agent_id="a", agent_name="n", agent_type="t", state="running", task="T", line="T"),
     ev.AgentEvent(agent_id="a", agent_name="n", event=ev.TurnStarted(turn_id="t", text="T")),
