@@ -431,7 +431,8 @@ def test_lists_come_in_pages(world: World) -> None:
         found = editor.request("session/list")
         assert len(found["sessions"]) == 3 and "nextCursor" not in found
         assert editor.request("session/list", cursor="2")["sessions"] == found["sessions"][2:]
-        assert editor.error("session/list", cursor="x")["code"] == -32602
+        for wrong in ("x", "9" * 5000, "\u0663"):
+            assert editor.error("session/list", cursor=wrong)["code"] == -32602
 
 
 def test_a_plan_a_compaction_and_the_usage_are_shown(world: World) -> None:

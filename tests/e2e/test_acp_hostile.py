@@ -174,6 +174,8 @@ BAD_ANSWERS: dict[str, list[dict[str, Any]]] = {
     "nothing": [{"result": None}],
     "nested garbage": [{"result": {"outcome": {"outcome": "selected", "optionId": {"allow": True}}}}],
     "cancelled": [{"result": {"outcome": {"outcome": "cancelled"}}}],
+    "cancelled with an option": [{"result": {"outcome": {"outcome": "cancelled", "optionId": "allow"}}}],
+    "an option without an outcome": [{"result": {"outcome": {"optionId": "allow"}}}],
     "twice": [{"result": {"outcome": {"outcome": "selected", "optionId": "reject"}}}, {"result": _CHOSEN}],
     "an error": [{"error": {"code": "x", "message": None}}],
 }

@@ -24,6 +24,7 @@ from .wire import AUTH_REQUIRED, NOT_FOUND, PROTOCOL_VERSION
 
 _PAGE = 50
 """Number of sessions per page."""
+_CURSOR = re.compile(r"[0-9]{1,9}")
 _OFFERED = ("list", "resume", "close", "delete", "fork", "additionalDirectories")
 _READY, _SETUP = "ready", "setup"
 
@@ -170,8 +171,8 @@ class AcpAgent:
         given = wire.read(params, wire.ListSessions)
         cwd = _folder(given.cwd, "cwd") if given.cwd is not None else ""
         start = given.cursor or "0"
-        if not start.isdecimal():
-            raise RpcError(INVALID_PARAMS, f"cursor: {start!r} is none of ours.")
+        if not _CURSOR.fullmatch(start):
+            raise RpcError(INVALID_PARAMS, f"cursor: {start[:100]!r} is none of ours.")
         found = await asyncio.to_thread(self._host.sessions, cwd)
         page = found[int(start) : int(start) + _PAGE]
         more = {"nextCursor": str(int(start) + _PAGE)} if len(found) > int(start) + _PAGE else {}

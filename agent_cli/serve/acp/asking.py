@@ -111,7 +111,8 @@ class Asking:
         request = {"sessionId": self._session_id, "toolCall": call, "options": options}
         answer = await self._asked("session/request_permission", request)
         outcome = answer.get("outcome")
-        chosen = outcome.get("optionId") if isinstance(outcome, dict) else None
+        is_selected = isinstance(outcome, dict) and outcome.get("outcome") == "selected"  # not `cancelled`
+        chosen = outcome.get("optionId") if is_selected else None
         return chosen if chosen in [option["optionId"] for option in options] else None
 
     async def _question(self, event: QuestionAsked) -> None:

@@ -129,7 +129,16 @@ def file_of(uri: str) -> str | None:
         if parts.netloc not in ("", "localhost"):
             return None
         path = unquote(parts.path)
-    return path if path.startswith("/") and "\0" not in path else None
+    return path if path.startswith("/") and "\0" not in path and _is_encodable(path) else None
+
+
+def _is_encodable(path: str) -> bool:
+    """Return False for a path with half of a character (a lone surrogate) that no file system has."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _lines(uri: str) -> str:

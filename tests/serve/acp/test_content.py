@@ -46,6 +46,7 @@ def test_parts_are_joined_as_they_were_written(tmp_path: Path) -> None:
         ("file://[broken", "[the name](file://[broken)"),
         ('file:///a"b', '[the name](file:///a"b)'),
         ("file:///a%00b", "[the name](file:///a%00b)"),
+        ("file:///a\ud800", "[the name](file:///a\ud800)"),
     ],
 )
 def test_a_link_is_a_mention_where_it_is_a_file(tmp_path: Path, uri: str, mention: str) -> None:
