@@ -16,7 +16,7 @@ from agent_cli.protocol.messages import is_prompt, new_id
 from agent_cli.protocol.records import ModelCalled, Named, storable
 from agent_cli.protocol.usage import Totals
 
-from .file_names import GIVEN_ID, NAME, Progress, SessionFileStat, id_in, seconds
+from .file_names import GIVEN_ID, NAME, Progress, SessionFileStat, changed_ns, id_in, seconds
 from .session_file import SessionFile, SessionLocked, StoreError, read_session, write_session
 
 if TYPE_CHECKING:
@@ -360,7 +360,7 @@ class Sessions:
                             status = entry.stat()
                         except OSError:
                             continue  # it has been removed, or is a dangling link
-                        yield SessionFileStat(f"{project}/{name}", status.st_size, status.st_mtime_ns)
+                        yield SessionFileStat(f"{project}/{name}", status.st_size, changed_ns(status))
         except FileNotFoundError:
             return
 
@@ -434,7 +434,7 @@ def _size_and_time(path: Path) -> tuple[int, float]:
         status = path.stat()
     except OSError:
         return 0, 0.0
-    return status.st_size, seconds(status.st_mtime_ns)
+    return status.st_size, seconds(changed_ns(status))
 
 
 def _is_text(name: str) -> bool:

@@ -1,5 +1,6 @@
 """Names of session files, and the facts a directory listing gives about them."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,8 @@ NAME = lazy_regex(rf"(\d{{8}}T\d{{6}}Z)-({GIVEN_ID.pattern})\.json")
 """Name of a session file: start time and id."""
 ID = lazy_regex(r"[0-9a-z]{1,32}")
 """Allowed form of an id in a file with another name; strict, because ids become folder names."""
+_LATEST_NS = (1 << 63) - 1
+"""The year 2262."""
 Progress = Callable[[int, int], None]
 """Called with the number of sessions read and the total."""
 
@@ -30,6 +33,12 @@ def id_in(path: Path) -> str:
     """Return the id in the name of a session file; for another file, the part after the last hyphen."""
     named = NAME.fullmatch(path.name)
     return named.group(2) if named else path.stem.rpartition("-")[2]
+
+
+def changed_ns(status: os.stat_result) -> int:
+    """Return when a file was last changed, in nanoseconds since the epoch. A damaged file system or clock may give a
+    time that neither the index nor a calendar can hold: it counts as the nearest that both can."""
+    return min(max(status.st_mtime_ns, 0), _LATEST_NS)
 
 
 def seconds(nanoseconds: int) -> float:

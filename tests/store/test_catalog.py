@@ -2,6 +2,7 @@
 
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,19 @@ def test_a_list_is_newest_first_of_one_directory_or_all(tmp_path: Path) -> None:
     assert [info.id for info in sessions.list(tmp_path / "a")] == ["00000002", "00000000"]
     assert [info.id for info in sessions.list(limit=1)] == ["00000003"]
     assert sessions.list(tmp_path / "c") == []
+
+
+def test_a_file_with_a_time_beyond_every_calendar_hides_no_session(tmp_path: Path) -> None:
+    sessions = Sessions(tmp_path / "all")
+    far = saved(sessions, tmp_path, "aaaa1111")
+    saved(sessions, tmp_path, "bbbb2222")
+    os.utime(far, (1e9, 15_000_000_000))  # the year 2445
+    if far.stat().st_mtime_ns < 1 << 63:
+        pytest.skip("this file system has no such times")
+    for _ in range(2):  # the second time from the index
+        assert {info.id for info in sessions.list()} == {"aaaa1111", "bbbb2222"}
+    info = describe(far)
+    assert info is not None and datetime.fromtimestamp(info.updated, UTC).year == 2262
 
 
 def test_a_session_is_described_from_its_file(tmp_path: Path) -> None:
