@@ -54,13 +54,15 @@ class Agent:
         if self._opened is not None:
             raise AgentError("an agent is opened once; make another one")
         self._opened = await open_engine(self._options)
+        session = Session(self._opened.agent, answers_of(self._options))
+        self._running.push_async_callback(session.aclose)  # last: prompts that still run see how they end
         await self._running.enter_async_context(self._opened.running())
-        self._session = Session(self._opened.agent, answers_of(self._options))
-        self._running.push_async_callback(self._session.aclose)
+        self._running.push_async_callback(session.end_work)
+        self._session = session
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Stop running work, save and end the session."""
+        """Stop running work, save and end the session. Prompts of other tasks end with it."""
         self._session = None
         await asyncio.shield(self._running.aclose())
 
@@ -115,7 +117,7 @@ class Agent:
         session = self._live()
         shape = _shape(output)
         asked = _input(prompt, images, shape)
-        async with session.turn, session.time_limit(self._options.get("timeout")):
+        async with session.alone(), session.time_limit(self._options.get("timeout")):
             now = session.client.snapshot()
             outcome = RunOutcome(now.totals, now.session_id)
             async with aclosing(_carried_out(session, asked, shape, outcome)) as events:
@@ -167,7 +169,7 @@ class Agent:
 
     async def _restored(self, operation: Undo | Redo) -> RestoreReport:
         session, report = self._live(), RestoreReport()
-        async with session.turn:
+        async with session.alone():
             submission = await session.client.submit(operation)
             async with aclosing(session.events_of(submission)) as events:
                 async for event in events:

@@ -12,6 +12,7 @@ from agent_cli.protocol.operations import Interrupt
 from agent_cli.protocol.stop_reason import StopReason
 
 from .approvals import Answers
+from .options import AgentError
 
 _STOP_S = 10.0
 """Seconds that a stopped turn has to end."""
@@ -24,11 +25,22 @@ class Session:
         self.client = client
         self._answers = answers
         self._replies: set[asyncio.Task[None]] = set()
-        self.turn = asyncio.Lock()
+        self._turn = asyncio.Lock()
         """Held while a prompt runs."""
+        self._holder: asyncio.Task[object] | None = None
+        """The task that holds it."""
+        self._is_stopping = False
+        """True while its prompt is stopped because a loop was left."""
+        self._is_ending = False
         self._events: asyncio.Queue[ev.AnyEvent] = asyncio.Queue()
         self._is_closed = False
         self._pump = asyncio.create_task(self._take_events())
+
+    async def end_work(self) -> None:
+        """Stop the running prompt, and begin no further one."""
+        self._is_ending = True
+        if self.client.snapshot().busy:
+            await self._stop("terminated")
 
     async def aclose(self) -> None:
         """Stop processing events."""
@@ -36,6 +48,38 @@ class Session:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if not self._is_closed:
+            self._is_closed = True
+            error = ev.ErrorInfo("closed", "The session did not end in time.")
+            self._events.put_nowait(ev.SessionClosed(session_id="", error=error))
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Wait for the prompts before, and let none run beside.
+
+        Raises:
+            AgentError: the session has ended, or the task itself keeps a prompt before from ending.
+        """
+        task = asyncio.current_task()
+        if self._holder is task:
+            await self._let_go()
+        async with self._turn:
+            if self._is_ending:
+                raise AgentError("the agent was closed before this prompt began")
+            self._holder = task
+            try:
+                yield
+            finally:
+                self._holder, self._is_stopping = None, False
+
+    async def _let_go(self) -> None:
+        """Let a loop that this task has left begin to stop its turn: the event loop closes its generator."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        if self._holder is asyncio.current_task() and not self._is_stopping:
+            raise AgentError(
+                "the loop over stream() is not over: leave it, with `async with aclosing(agent.stream(…)) as events:`"
+            )
 
     async def events_of(self, submission: str) -> AsyncGenerator[ev.AnyEvent, None]:
         """Yield the events up to the end of a submission; the last event is that end, or the end of the session.
@@ -51,6 +95,7 @@ class Session:
                 yield event
         finally:
             if not has_ended:
+                self._is_stopping = True
                 await asyncio.shield(self._stopped(submission))
 
     @contextlib.asynccontextmanager

@@ -134,6 +134,49 @@ async def test_leaving_the_loop_interrupts_the_turn(machine: Machine) -> None:
         assert (await agent.run("and now?")).text == "here"
 
 
+async def test_a_loop_that_is_left_without_closing_it_interrupts_the_turn(machine: Machine) -> None:
+    machine.script(Reply(text="a b c", piece=2, hang="mid_stream", after=3), Reply(text="here"))
+    async with machine.agent() as agent:
+        async for event in agent.stream("slow"):
+            if isinstance(event, TextDelta):
+                break
+        async with asyncio.timeout(60):
+            assert (await agent.run("and now?")).text == "here"
+
+
+async def test_a_prompt_inside_a_loop_over_another_is_misuse_and_does_not_wait_for_ever(machine: Machine) -> None:
+    machine.script(Reply(text="first"), Reply(text="second"))
+    async with machine.agent() as agent, asyncio.timeout(60):
+        async for event in agent.stream("one"):
+            if isinstance(event, TextDelta):
+                with pytest.raises(AgentError, match="aclosing"):
+                    await agent.run("two")
+                with pytest.raises(AgentError, match="aclosing"):
+                    await agent.undo()
+        assert agent.result.text == "first"
+        assert (await agent.run("two")).text == "second"
+
+
+async def test_prompts_of_other_tasks_end_with_the_agent(machine: Machine) -> None:
+    machine.script(Reply(text="a b c", piece=2, hang="mid_stream", after=3))
+    begun = asyncio.Event()
+
+    async def follow() -> None:
+        async for event in agent.stream("slow"):
+            if isinstance(event, TextDelta):
+                begun.set()
+
+    async with asyncio.timeout(60):
+        async with machine.agent() as agent:
+            running, waiting = asyncio.create_task(follow()), asyncio.create_task(agent.run("never begun"))
+            await begun.wait()
+        await running
+        assert (agent.result.stop_reason, agent.result.exit_code) == ("terminated", 143)
+        with pytest.raises(AgentError, match="closed before this prompt began"):
+            await waiting
+    assert len(machine.server.requests) == 1
+
+
 async def test_a_prompt_that_takes_too_long_is_stopped(machine: Machine) -> None:
     machine.script(Reply(text="a b c", piece=2, hang="mid_stream", after=3))
     async with machine.agent(timeout=0.2) as agent:
