@@ -78,7 +78,8 @@ class Session:
             await asyncio.sleep(0)
         if self._holder is asyncio.current_task() and not self._is_stopping:
             raise AgentError(
-                "the loop over stream() is not over: leave it, with `async with aclosing(agent.stream(…)) as events:`"
+                "the loop over stream() is not over: end it first, or write"
+                " `async with aclosing(agent.stream(…)) as events:` to leave it"
             )
 
     async def events_of(self, submission: str) -> AsyncGenerator[ev.AnyEvent, None]:

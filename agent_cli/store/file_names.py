@@ -36,8 +36,8 @@ def id_in(path: Path) -> str:
 
 
 def changed_ns(status: os.stat_result) -> int:
-    """Return when a file was last changed, in nanoseconds since the epoch. A damaged file system or clock may give a
-    time that neither the index nor a calendar can hold: it counts as the nearest that both can."""
+    """Return when a file was last changed, in nanoseconds since the epoch. A damaged file system or clock may give
+    a time that neither the index nor a calendar can hold: it counts as the nearest that both can."""
     return min(max(status.st_mtime_ns, 0), _LATEST_NS)
 
 

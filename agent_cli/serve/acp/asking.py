@@ -111,8 +111,9 @@ class Asking:
         request = {"sessionId": self._session_id, "toolCall": call, "options": options}
         answer = await self._asked("session/request_permission", request)
         outcome = answer.get("outcome")
-        is_selected = isinstance(outcome, dict) and outcome.get("outcome") == "selected"  # not `cancelled`
-        chosen = outcome.get("optionId") if is_selected else None
+        if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":  # such as `cancelled`
+            return None
+        chosen = outcome.get("optionId")
         return chosen if chosen in [option["optionId"] for option in options] else None
 
     async def _question(self, event: QuestionAsked) -> None:

@@ -128,8 +128,8 @@ def approval_content(item: ApprovalItem, cwd: str) -> list[dict[str, Any]]:
 
 
 def diff_content(text: str, cwd: str) -> list[dict[str, Any]]:
-    """Return a unified diff of one or more files as the content of a call: each hunk as the old and the new text of
-    its lines, then the rows that no hunk shows, such as empty files, modes, and how much was left out."""
+    """Return a unified diff of one or more files as the content of a call: each hunk as the old and the new text
+    of its lines, then the rows that no hunk shows, such as empty files, modes, and how much was left out."""
     hunks: list[dict[str, Any]] = []
     untold: list[str] = []
     head: list[str] = []
