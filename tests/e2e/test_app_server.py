@@ -125,6 +125,8 @@ def test_hints_are_words_for_a_shell(world: World) -> None:
         ("user_input", {"session_id": "nope", "text": "x", "allowed": ["shell"]}, "allowed", "unknown field"),
         ("interrupt", {"session_id": "nope", "reason": "stuck"}, "reason", "unknown field"),
         ("undo", {"session_id": "nope", "type": "redo"}, "type", "unknown field"),
+        ("undo", {"session_id": "nope", "turns": "\ud800"}, "turns", "half of a character"),
+        ("session/open", {"folders": [], "mode": "\ud800"}, "mode", "half of a character"),
     ],
 )
 def test_wrong_params_are_refused_with_the_field(
@@ -150,6 +152,13 @@ def test_what_cannot_be_opened_is_said(world: World) -> None:
         assert error["code"] == -32000 and says in error["message"], (params, error)
     assert client.refused("session/delete", session_id="0000")["code"] == -32000
     assert client.ask("session/list") == {"sessions": [], "open": []}
+    client.leave()
+
+
+@pytest.mark.parametrize("folder", ["/\ud800", "/a\0b", "/nowhere"])
+def test_a_folder_that_cannot_be_has_no_sessions(world: World, folder: str) -> None:
+    client = Piped(world).hello()
+    assert client.ask("session/list", cwd=folder) == {"sessions": [], "open": []}
     client.leave()
 
 

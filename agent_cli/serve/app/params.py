@@ -25,6 +25,8 @@ def read(given: dict[str, Any], kind: type[_P]) -> _P:
     """
     try:
         return msgspec.convert(given, kind)
+    except UnicodeEncodeError:
+        _refuse_no_text(given)
     except msgspec.ValidationError as error:
         refuse(str(error), tuple(each.encode_name for each in msgspec.structs.fields(kind)))
 
@@ -46,8 +48,24 @@ def read_operation(method: str, given: dict[str, Any]) -> tuple[str, Operation]:
         refuse("Object contains unknown field `type`: the method says which operation it is")
     try:
         return session_id, operation_json.decode({**fields, "type": method})
+    except UnicodeEncodeError:
+        _refuse_no_text(given)
     except OperationError as error:
         refuse(str(error).removeprefix(f"{method}: "))
+
+
+def _refuse_no_text(given: dict[str, Any]) -> NoReturn:
+    """Refuse params that have half of a character (a lone surrogate) where no text is expected."""
+    name = next((name for name, value in given.items() if not _is_encodable(value)), "")
+    refuse(f"Expected another value than half of a character - at `$.{name}`")
+
+
+def _is_encodable(value: Any) -> bool:
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def refuse(problem: str, fields: tuple[str, ...] = ()) -> NoReturn:

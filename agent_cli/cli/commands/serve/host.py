@@ -1,5 +1,6 @@
 """Open sessions for the clients of a server, with the options of its command line."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,6 +59,14 @@ def host_errors() -> Iterator[None]:
         raise HostError(str(error)) from error
 
 
+def _can_be_path(text: str) -> bool:
+    """Return False for a text that no file system has as a path."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
 class Opened(RunningSession):
     """A session with a running engine; see `OpenedSession`."""
 
@@ -89,6 +98,8 @@ class SessionHost(Host):
             return id_in(Setup(self._chosen).sessions.find(session_id))
 
     def sessions(self, cwd: str = "") -> Sequence[SavedSession]:
+        if not _can_be_path(cwd):
+            return ()
         with host_errors():
             found = Setup(self._chosen).sessions.list(Path(cwd) if cwd else None, _MOST_LISTED)
         return [
