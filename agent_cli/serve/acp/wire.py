@@ -141,5 +141,5 @@ def read(params: dict[str, Any], kind: type[T]) -> T:
     """
     try:
         return msgspec.convert(params, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the latter: half of a character
         raise RpcError(INVALID_PARAMS, f"{error}.") from error
