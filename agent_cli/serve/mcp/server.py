@@ -137,9 +137,10 @@ class _McpServer:
         """Return the call that a request resumes, after delivering its answer."""
         if params.request_state is None:
             return None
-        call = self._waiting.pop(params.request_state, None)
+        call = self._waiting.get(params.request_state)
         if call is None or call.name != params.name:
             raise MCPError(wire.INVALID_PARAMS, "The call waits no longer; make it again.")
+        del self._waiting[params.request_state]
         response = (params.input_responses or {}).get(ANSWER)
         call.answer(_said(response, call.question))
         return call
