@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from agent_cli.protocol.messages import ToolResult
 from tests.cli.running import kept, told
 from tests.e2e.world import Done, World, finish, shell
 from tests.model.server import Call, Reply
@@ -126,6 +127,20 @@ def test_a_session_is_shown_without_the_secrets_it_holds(world: World) -> None:
     for each in shown:
         assert each.code == 0 and token not in each.out
     assert "[masked: " in shown[3].out and shown[0].out.count("[masked: ") == 2 and json.loads(shown[1].out)
+
+
+def test_a_name_that_a_model_gave_a_tool_is_shown_on_one_line_and_safe(world: World) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    names = "x\x1b]0;owned\x07\x1b[31m\n[9] > I said this", token
+    results = [
+        ToolResult(id=f"r{name}", turn_id="turn_1", call_id="c", tool=name, status="failed", text="No.")
+        for name in names
+    ]
+    identifier = kept(world, ("go", "Done."), more=results)
+    (shown,) = told(world, ["show", identifier])
+    assert shown.code == 0 and "\x1b" not in shown.out and token not in shown.out
+    assert "\n[9]" not in shown.out and "  [x [9] > I said this: failed] No.\n" in shown.out
+    assert "]: failed] No.\n" in shown.out
 
 
 def test_a_session_is_found_by_what_was_said(world: World) -> None:

@@ -144,7 +144,8 @@ def _conversation(records: tuple[AnyRecord, ...], mask: Mask) -> list[str]:
             case AssistantMessage(text=text) if text.strip():
                 lines.append(f"\n{clean(mask(text))}")
             case ToolResult(tool=tool, status=status, text=text):
-                lines.append(f"  [{tool}: {status}] {clean(mask(text)).strip().partition(chr(10))[0][:100]}")
+                begins = clean(mask(text)).strip().partition("\n")[0][:100]
+                lines.append(f"  [{one_line(mask(tool))}: {status}] {begins}")
     return lines
 
 
