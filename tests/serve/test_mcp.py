@@ -253,7 +253,13 @@ def test_a_modern_client_gets_a_question_as_the_result_and_nothing_has_run(world
     assert question["method"] == "elicitation/create" and "new.txt" in question["params"]["message"]
     said = {key: {"action": "accept", "content": {"answer": "Allow"}}}
     state = asked["requestState"]
-    other = {**call, "name": "read_file", "arguments": {"path": "x"}, "inputResponses": said, "requestState": state}
+    other = {
+        **call,
+        "name": "read_file",
+        "arguments": {"path": "x"},
+        "inputResponses": said,
+        "requestState": state,
+    }
     raw.send(id=4, method="tools/call", params=other)  # the answer to a call answers no other, and ends neither
     assert "waits no longer" in raw.answer(4)["error"]["message"] and not (world.work / "new.txt").exists()
     raw.send(id=2, method="tools/call", params={**call, "inputResponses": said, "requestState": state})
