@@ -118,10 +118,11 @@ class Served:
                 await _close(session, link)
 
     async def _session(self, open_tools: Open, can_ask: bool) -> tuple[Session, EngineLink]:
-        """Return the session for single tools, opened on first use."""
-        if can_ask not in self._sessions:
-            self._sessions[can_ask] = asyncio.create_task(self._opened(open_tools, can_ask))
-        return await asyncio.shield(self._sessions[can_ask])
+        """Return the session for single tools, opened on first use, and again if that failed."""
+        opening = self._sessions.get(can_ask)
+        if opening is None or (opening.done() and opening.exception()):
+            opening = self._sessions[can_ask] = asyncio.create_task(self._opened(open_tools, can_ask))
+        return await asyncio.shield(opening)
 
     @staticmethod
     async def _opened(open_session: Open, can_ask: bool) -> tuple[Session, EngineLink]:

@@ -553,6 +553,7 @@ def test_an_editor_that_never_answers_about_files_is_asked_no_more(world: World)
         session = editor.open()
         assert editor.prompt(session, "go") == "end_turn"
         assert len(editor.asked("fs/read_text_file")) == 1
+        assert json.dumps(editor.updates()).count("does not notice unsaved text") == 1
 
 
 def test_two_sessions_run_beside_each_other(world: World) -> None:

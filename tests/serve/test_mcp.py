@@ -116,6 +116,17 @@ async def test_an_elicitation_approves_or_declines(world: World, era: str) -> No
     assert (world.work / "new.txt").read_text(encoding="utf-8") == "two\n"
 
 
+async def test_a_session_that_could_not_be_opened_is_opened_at_the_next_call(world: World) -> None:
+    call = ("write_file", {"path": "new.txt", "content": "one\n"})
+    async with connected(world, elicit=answering("Allow")) as client:
+        (world.config / "config.yaml").write_text("mode: sometimes\n", encoding="utf-8")
+        refused = await client.call_tool(*call)
+        assert refused.is_error and "sometimes" in text(refused)
+        (world.config / "config.yaml").unlink()
+        assert not (await client.call_tool(*call)).is_error
+    assert (world.work / "new.txt").read_text(encoding="utf-8") == "one\n"
+
+
 async def test_undo_takes_back_what_a_client_has_changed(world: World) -> None:
     (world.work / "a.txt").write_text("before\n", encoding="utf-8")
     async with connected(world, "--mode", "auto-edit") as client:

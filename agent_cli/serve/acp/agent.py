@@ -157,6 +157,8 @@ class AcpAgent:
         if session is None or session.hosted is not hosted:
             services = self._host.services(hosted.opened)
             session = self._sessions[hosted.session_id] = ClientSession(hosted, services, self.peer, self._client)
+        if buffers is not None:
+            buffers.warn = session.warn
         return session
 
     async def _folder_of(self, session_id: str) -> str:

@@ -1,6 +1,7 @@
 """The editor's files, including unsaved text, as far as the client offers them."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from ..jsonrpc.messages import Disconnected, RpcError
@@ -9,14 +10,21 @@ from ..sessions.host import Buffers
 from .wire import ClientAbilities
 
 _WAIT_S = 5.0
+_UNPROTECTED = (
+    f"The editor has not answered within {_WAIT_S:g} s about a file. From now on this session reads and writes"
+    " files as they are on disk, and does not notice unsaved text. Save your files, or close the session and open"
+    " it again."
+)
 
 
 class EditorBuffers(Buffers):
     """Reads and writes through the editor. After a timeout the editor is not asked again."""
 
     def __init__(self, peer: Peer, client: ClientAbilities) -> None:
-        """`session_id` is set once the session is open."""
+        """`session_id` and `warn` are set once the session is open."""
         self.session_id = ""
+        self.warn: Callable[[str], None] = lambda text: None
+        """Shows a warning to the user."""
         self._peer = peer
         self._client = client
         self._is_silent = False
@@ -39,6 +47,8 @@ class EditorBuffers(Buffers):
             async with asyncio.timeout(_WAIT_S):
                 return await self._peer.request(method, {"sessionId": self.session_id, **params})
         except TimeoutError:
+            if not self._is_silent:
+                self.warn(_UNPROTECTED)
             self._is_silent = True
         except (RpcError, Disconnected):
             pass

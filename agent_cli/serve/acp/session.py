@@ -165,6 +165,10 @@ class ClientSession:
         if not prompt.answer.done():
             prompt.waits.add(await self.hosted.client.submit(operation))
 
+    def warn(self, text: str) -> None:
+        """Show a warning of the program."""
+        self._show(ev.Notice(level="warning", text=text))
+
     def say(self, text: str) -> None:
         """Show a message of the program."""
         if text.strip():
@@ -207,7 +211,7 @@ class ClientSession:
         self._send({"sessionUpdate": "available_commands_update", "availableCommands": listed})
         self._show_usage()
         for note in self.hosted.notes:
-            self._show(ev.Notice(level="warning", text=note))
+            self.warn(note)
 
     async def _follow(self) -> None:
         """Send events as they arrive, joined for a slow client; output of calls is delayed briefly."""
@@ -264,10 +268,10 @@ class ClientSession:
                 self._show_title()
             case ev.Renamed():
                 self._show_title()
-        if isinstance(event, ev.TERMINAL) and (future := self._submitted.get(event.submission_id)):
-            future.set_result(event)
-        if isinstance(event, ev.SessionClosed):
-            for future in self._submitted.values():
+        is_end = isinstance(event, ev.SessionClosed)
+        for submission, future in self._submitted.items():
+            ended = is_end or (isinstance(event, ev.TERMINAL) and event.submission_id == submission)
+            if ended and not future.done():
                 future.set_result(event)
         self._prompts.follow(event)
 
