@@ -90,9 +90,9 @@ class Registry:
 
     def unknown(self, name: str) -> str:
         """Return a message that there is no such tool, with suggestions."""
-        import difflib
+        from .kit.other_names import meant_tools
 
-        near = difflib.get_close_matches(name, self._tools, n=3, cutoff=0.5)
+        near = meant_tools(name, self._tools)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"The tools are: {', '.join(self._tools)}."
         return f"There is no tool named {name!r}. {hint}"
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from agent_cli.tools.kit.base import ToolError
+from agent_cli.tools.kit.other_names import meant_tools
 from agent_cli.tools.kit.schema import object_schema
 from agent_cli.tools.registry import PRESETS, default_registry
 from tests.rows import each_row
@@ -103,6 +104,22 @@ def test_presets_name_tools_that_exist(preset: str) -> None:
 def test_an_unknown_tool_brings_the_nearest_names() -> None:
     assert "Did you mean read_file" in refused("readfile", "{}")
     assert "The tools are: read_file, list_dir" in refused("zzzz", "{}")
+
+
+@each_row(
+    ("name", "tool"),
+    [
+        ("Bash", "shell"), ("run_shell_command", "shell"), ("execute_command", "shell"), ("search", "grep"),
+        ("find", "glob"), ("create_file", "write_file"), ("str_replace_editor", "edit_file or apply_patch"),
+    ],
+)  # fmt: skip
+def test_a_tool_named_as_in_another_agent_brings_ours(name: str, tool: str) -> None:
+    assert f"Did you mean {tool}?" in refused(name, "{}")
+
+
+def test_only_tools_that_exist_are_meant() -> None:
+    assert meant_tools("str_replace", ("apply_patch", "shell")) == ["apply_patch"]
+    assert meant_tools("Bash", ("read_file", "grep")) == []
 
 
 def test_arguments_that_are_not_json_are_placed() -> None:

@@ -18,12 +18,12 @@ from agent_cli.policy.rules.foreign_rules import rule_of
 from agent_cli.policy.rules.rule import Effect, RuleError, parse_rule
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.agent_types import AgentType
+from agent_cli.tools.kit.other_names import EDIT, own_tools, plain_name
 
 from ..found_files import UnusableError
 from ..front_matter import entries, one_line, read_front_matter
 from ..names import callable_name
 from ..places import Place
-from .tool_names import EDIT, ToolNames, own_names, tool_names
 
 _KEYS: Mapping[str, str] = {
     "name": "name", "description": "description",
@@ -42,6 +42,17 @@ _ROLES = ("subagent", "all", "primary")
 """Values of `mode` in OpenCode."""
 _LONGEST_DESCRIPTION = 4_000
 _MOST_ITEMS = 200
+
+
+class ToolNames(msgspec.Struct, frozen=True):
+    """Tool names converted to ours."""
+
+    names: tuple[str, ...]
+    has_all: bool
+    """True if all tools are meant."""
+    patterns: tuple[str, ...]
+    """Entries with a pattern in brackets, as written; not included in `names`."""
+    notes: tuple[str, ...]
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -266,6 +277,9 @@ _MODES: Mapping[str, Mode] = {
 case without `-` and `_`."""
 _WIDTH: tuple[Mode, ...] = ("plan", "ask", "auto-edit", "yolo")
 _WRITES = (*EDIT, "write_file")
+_NOT_HERE = frozenset({"exitplanmode", "enterplanmode", "lsp", "slashcommand", "sendmessage", "codesearch"})
+_TOOL = re.compile(r"([^\s(]+)\s*(\(.*\))?", re.DOTALL)
+_ALL_TOOLS = ("*", "all")
 _KINDS: Mapping[str, str] = {"bash": "shell", "read": "read", "edit": "write", "webfetch": "fetch"}
 """Keys of `permission` that have patterns, and the corresponding kind of rule."""
 _ASKED: Mapping[str, str] = {**_KINDS, "write": "write", "grep": "read", "glob": "read", "list": "read"}
@@ -382,3 +396,34 @@ def _rule(text: str, effect: Effect) -> str | None:
         return parse_rule(text, effect, "").text
     except RuleError:
         return None
+
+
+def tool_names(written: Iterable[str]) -> ToolNames:
+    """Convert a list of names. An unknown name is kept, since a plug-in may provide the tool."""
+    names: dict[str, None] = {}
+    patterns, notes = [], []
+    has_all = False
+    for entry in written:
+        found = _TOOL.fullmatch(entry.strip())
+        if found is None:
+            notes.append(f"{entry!r} names no tool")
+            continue
+        name = found[1]
+        if found[2]:
+            patterns.append(entry.strip())
+        has_all = has_all or name.lower() in _ALL_TOOLS
+        if plain_name(name) in _NOT_HERE:
+            notes.append(f"there is no tool {name} here")
+        elif name.lower() not in _ALL_TOOLS:
+            names.update(dict.fromkeys(own_names(name)))
+    return ToolNames(tuple(names), has_all, tuple(patterns), tuple(notes))
+
+
+def own_names(name: str) -> tuple[str, ...]:
+    """Return our tools for a name; wildcards and unknown names are kept."""
+    if name.startswith("mcp__"):
+        return (name if "__" in name[5:] or name.endswith("*") else f"{name}__*",)
+    if name.startswith("mcp_"):  # form of Gemini CLI
+        server, _, tool = name[4:].partition("_")
+        return (f"mcp__{server}__{tool}" if tool else f"mcp__{server}" + ("" if server == "*" else "__*"),)
+    return own_tools(name) or (name,)

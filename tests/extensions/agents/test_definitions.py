@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent_cli.extensions.agents.find import AgentFile, FoundAgents, agent_files, find_agents
-from agent_cli.extensions.agents.tool_names import own_names
+from agent_cli.extensions.agents.parse import own_names
 from agent_cli.extensions.places import Origin, Place, Product
 from agent_cli.protocol.agent_types import AgentType
 from tests.rows import each_row
