@@ -7,25 +7,30 @@ import time
 
 from .proc import below, send_signal
 
-_STILL, _WAITING = frozenset("TtZX"), "D"
-"""Process states: stopped, traced and dead; and uninterruptible sleep, which no stop reaches until it ends."""
+_STOPPED, _DEAD, _WAITING = frozenset("Tt"), frozenset("ZX"), "D"
+"""Process states: stopped and traced; dead; and uninterruptible sleep, which no stop reaches until it ends."""
 
 
 async def pause(supervisor: int, limit_s: float = 2.0) -> bool:
     """Stop every process below a supervisor; return False if some still run after `limit_s`. A process may fork
-    until its stop arrives, so only a second look that finds all of them stopped is proof."""
-    end, stood_still = time.monotonic() + limit_s, False
+    until its stop arrives, or start another again, so only two looks in a row that find all of them stopped are
+    proof. A process that died since the look before may have forked first, where nobody looked any more."""
+    end = time.monotonic() + limit_s
+    stood_still, known_dead = False, set[int]()
     while time.monotonic() < end:
-        moving = {pid: states for pid in below(supervisor) if not (states := _states(pid)) <= _STILL}
-        if not moving and stood_still:
+        found = {pid: _states(pid) for pid in below(supervisor)}
+        dead = {pid for pid, states in found.items() if states <= _DEAD}
+        moving = {pid: states for pid, states in found.items() if not states <= _STOPPED | _DEAD}
+        stands_still = not moving and dead <= known_dead
+        if stands_still and stood_still:
             return True
-        stood_still = not moving
+        stood_still, known_dead = stands_still, dead
         for pid, states in moving.items():
             send_signal(os.kill, pid, signal.SIGSTOP)
             if _WAITING in states:
                 _send_below(pid, signal.SIGCONT)  # perhaps in `vfork` until a child has started
-        if moving:
-            await asyncio.sleep(0.001)
+        if not stands_still:
+            await asyncio.sleep(0.001 if moving else 0)
     return False
 
 
