@@ -1,5 +1,6 @@
 """Path comparisons on text alone, without file system access."""
 
+import os
 from collections.abc import Iterable
 
 AUTORUN_NAMES = frozenset(
@@ -12,6 +13,15 @@ AUTORUN_NAMES = frozenset(
 )
 """Files that editors, shells, containers and other agents run or obey automatically in a folder they open; for a
 folder, everything in it."""
+
+
+def can_be_path(text: str) -> bool:
+    """Return False for a text that no file system has as a path: with a NUL, or half of a character (a lone
+    surrogate)."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 _LARGEST_SCRIPT = 256 * 1024
 _MAX_NAMES = 10_000
 """Maximum number of files that one glob of a command is expanded to."""
-Expand = Callable[[str], tuple[str, ...]]
+_Expand = Callable[[str], tuple[str, ...]]
+"""Returns the files that a glob currently matches, or more."""
 
 
 class GrantStore(Protocol):
@@ -213,8 +214,8 @@ class Permissions:
             home=os.path.realpath(os.path.expanduser("~")),
             sandboxed=False,
             resolve=_resolve,
-            hidden=self._hidden,
-            names=_names,
+            hidden=partial(self._hidden, _expanded),
+            names=partial(_names, _expanded),
             links_out=self._links_out,
             script=_script,
             searched=self._searched,
@@ -234,8 +235,9 @@ class Permissions:
     def _for_one_verdict(self, policy: Policy) -> Policy:
         """Return a policy that looks up each path and glob once, though a command is examined in several ways."""
         expand = cache(_expanded)
-        hidden, names = cache(partial(self._hidden, expand=expand)), cache(partial(_names, expand=expand))
-        return msgspec.structs.replace(policy, hidden=hidden, names=names)
+        return msgspec.structs.replace(
+            policy, hidden=cache(partial(self._hidden, expand)), names=cache(partial(_names, expand))
+        )
 
     @cached_property
     def _closed_files(self) -> "MatchingFiles":
@@ -346,11 +348,11 @@ class Permissions:
             return f"{root} is a home directory: start agent in a project folder"
         return "/ is the root folder: start agent in a project folder" if root == "/" else ""
 
-    def _hidden(self, path: str, glob: bool, expand: Expand | None = None) -> str | None:
+    def _hidden(self, expand: _Expand, path: str, glob: bool) -> str | None:
         """Return what closes a path, or one of the files that a glob currently matches."""
         if not glob:
             return self._access_lists.verdict(path)
-        found = (expand or _expanded)(path)
+        found = expand(path)
         places = (self._access_lists.verdict(each) for name in found for each in (name, real_path(name)))
         place = next(filter(None, places), None)
         if place is None and len(found) == _MAX_NAMES:
@@ -450,10 +452,10 @@ def _parse_grant(text: str, path: Path, number: int) -> Rule:
         raise RuleError(f"{place}: {error}") from error
 
 
-def _names(glob: str, expand: Expand | None = None) -> tuple[str, ...] | None:
+def _names(expand: _Expand, glob: str) -> tuple[str, ...] | None:
     """Return the files that a glob currently matches, or more, as found and as real paths; None if there are too
     many."""
-    found = (expand or _expanded)(glob)
+    found = expand(glob)
     return None if len(found) == _MAX_NAMES else tuple(dict.fromkeys((*found, *map(real_path, found))))
 
 

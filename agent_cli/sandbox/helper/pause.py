@@ -29,8 +29,7 @@ async def pause(supervisor: int, limit_s: float = 2.0) -> bool:
             send_signal(os.kill, pid, signal.SIGSTOP)
             if _WAITING in states:
                 _send_below(pid, signal.SIGCONT)  # perhaps in `vfork` until a child has started
-        if not stands_still:
-            await asyncio.sleep(0.001 if moving else 0)
+        await asyncio.sleep(0.001 if moving else 0)
     return False
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import AttachedText, UserInput
+from agent_cli.protocol.paths import can_be_path
 
 from ..jsonrpc.messages import INVALID_PARAMS, RpcError
 from ..sessions.host import HostError
@@ -129,16 +130,7 @@ def file_of(uri: str) -> str | None:
         if parts.netloc not in ("", "localhost"):
             return None
         path = unquote(parts.path)
-    return path if path.startswith("/") and "\0" not in path and _is_encodable(path) else None
-
-
-def _is_encodable(path: str) -> bool:
-    """Return False for a path with half of a character (a lone surrogate) that no file system has."""
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        return False
-    return True
+    return path if path.startswith("/") and can_be_path(path) else None
 
 
 def _lines(uri: str) -> str:

@@ -1,6 +1,5 @@
 """Open sessions for the clients of a server, with the options of its command line."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from agent_cli.config.layer import ConfigError
 from agent_cli.model.routing import MissingKey, NoModel
 from agent_cli.model.types.base import ModelError
 from agent_cli.policy.rules.rule import RuleError
+from agent_cli.protocol.paths import can_be_path
 from agent_cli.serve.sessions.host import Host, HostError, LoginNeeded, Opening, SavedSession
 from agent_cli.store.catalog import describe
 from agent_cli.store.file_names import id_in
@@ -59,14 +59,6 @@ def host_errors() -> Iterator[None]:
         raise HostError(str(error)) from error
 
 
-def _can_be_path(text: str) -> bool:
-    """Return False for a text that no file system has as a path."""
-    try:
-        return b"\0" not in os.fsencode(text)
-    except UnicodeEncodeError:
-        return False
-
-
 class Opened(RunningSession):
     """A session with a running engine; see `OpenedSession`."""
 
@@ -98,7 +90,7 @@ class SessionHost(Host):
             return id_in(Setup(self._chosen).sessions.find(session_id))
 
     def sessions(self, cwd: str = "") -> Sequence[SavedSession]:
-        if not _can_be_path(cwd):
+        if not can_be_path(cwd):
             return ()
         with host_errors():
             found = Setup(self._chosen).sessions.list(Path(cwd) if cwd else None, _MOST_LISTED)
