@@ -15,6 +15,7 @@ from agent_cli import __version__
 from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles, SandboxRequest
 from agent_cli.fs.files import make_private, read_regular, replace_file
 from agent_cli.policy.rules.rule import Rules
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 
 from .options import UsageError
@@ -119,7 +120,7 @@ def _key() -> tuple[str, ...]:
 def kept(state: Path) -> EnforcedLevel | None:
     """Return the level measured for this user since the machine booted; None if unknown."""
     try:
-        kept = msgspec.json.decode(read_regular(state / "sandbox.json", follow=True), type=_Kept)
+        kept = decode_json(read_regular(state / "sandbox.json", follow=True), type=_Kept)
         return kept.strength if kept.key == _key() and kept.key[1] else None
     except (OSError, msgspec.DecodeError):
         return None

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
+
 _TEXT = r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))'
 _COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
 """An unterminated string or comment extends to the end of the file, so that nothing is scanned twice."""
@@ -28,13 +30,13 @@ def json_with_comments(data: bytes, kind: Any = Any) -> Any:
 
 def _decoded(data: bytes, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, RecursionError):
+        return decode_json(data, type=kind)
+    except msgspec.DecodeError:
         pass
     try:
         text = _COMMENT.sub(lambda found: found["text"] or "", data.decode("utf-8-sig"))
-        return msgspec.json.decode(_LAST_COMMA.sub(lambda found: found["text"] or "", text), type=kind)
-    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
+        return decode_json(_LAST_COMMA.sub(lambda found: found["text"] or "", text), type=kind)
+    except (UnicodeDecodeError, msgspec.DecodeError) as error:
         raise msgspec.DecodeError(f"not valid JSON: {error}") from error
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import file_lock, read_regular, reason_of, replace_file
+from agent_cli.protocol.json_text import decode_json
 
 from .layer import ConfigError, Layer
 from .load import PROJECT_FILE
@@ -105,7 +106,7 @@ class Trust:
 
     def _known(self) -> dict[str, str]:
         try:
-            return msgspec.json.decode(read_regular(self._path, follow=True), type=dict[str, str])
+            return decode_json(read_regular(self._path, follow=True), type=dict[str, str])
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, msgspec.DecodeError) as error:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import clean
 
 from .definition import DECIDING, Hook, HookProcess
@@ -74,9 +75,9 @@ def _read(hook: Hook, ended: HookProcess) -> HookAnswer:
     text = ended.stdout.removeprefix("\ufeff").strip()
     if json := _json_in(hook, text):
         try:
-            given = msgspec.json.decode(json, type=dict[str, Any])
+            given = decode_json(json, type=dict[str, Any])
             answer = _from_json(hook, given)
-        except (msgspec.DecodeError, RecursionError, _MeaninglessError) as error:
+        except (msgspec.DecodeError, _MeaninglessError) as error:
             return _failed(hook, f"printed JSON that cannot be read: {error}", is_broken=True)
     elif code == 0 and hook.event in _CONTEXT_EVENTS:
         answer = HookAnswer(context=_cut(text))

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from .json_text import decode_json
 from .messages import Image
 from .operations import (
     ApprovalAnswer,
@@ -116,8 +117,8 @@ def schema() -> dict[str, Any]:
 
 def _object(text: bytes | str) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        found = decode_json(text)
+    except msgspec.DecodeError as error:
         raise OperationError(f"not JSON: {error}") from None
     if not isinstance(found, dict):
         raise OperationError('not a JSON object; an operation is, such as {"type": "user_input", "text": "…"}')

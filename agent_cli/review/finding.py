@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.stop_reason import StopReason, exit_code
 
 Side = Literal["LEFT", "RIGHT"]
@@ -163,8 +164,8 @@ def earlier_findings(data: bytes) -> tuple[Finding, ...]:
         PreviousError: the data is not a review.
     """
     try:
-        found = msgspec.json.decode(data, type=_Earlier).findings
-    except (msgspec.DecodeError, RecursionError) as error:
+        found = decode_json(data, type=_Earlier).findings
+    except msgspec.DecodeError as error:
         raise PreviousError(f"not the JSON of a review: {error}; write one with --format json -o FILE") from error
     if len(found) > _MOST_PREVIOUS:
         raise PreviousError(f"has {len(found):,} findings; at most {_MOST_PREVIOUS:,} are read")

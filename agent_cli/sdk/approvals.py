@@ -9,6 +9,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Reach
 from agent_cli.protocol.events import ApprovalItem, ApprovalRequested, QuestionAsked
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.operations import ApprovalAnswer, Decision, GrantScope, QuestionAnswer
 
 _NOBODY = "No user is here to answer. Decide yourself and say what you assumed."
@@ -138,8 +139,8 @@ class Answers(msgspec.Struct, frozen=True):
 
 def _call(item: ApprovalItem, agent_name: str) -> ApprovalCall:
     try:
-        arguments = msgspec.json.decode(item.arguments or "{}", type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+        arguments = decode_json(item.arguments or "{}", type=dict[str, Any])
+    except msgspec.DecodeError as error:
         raise CallbackError(f"the arguments of the call cannot be read: {error}") from error
     return ApprovalCall(
         tool=item.tool,

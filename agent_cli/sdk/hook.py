@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
+
 from .approvals import Allow, CallbackError, Deny, called
 from .options import AgentError
 
@@ -66,7 +68,7 @@ def adapted(hook: Hook) -> "EngineHook":
 
     async def callback(given: bytes, timeout_s: float) -> HookProcess:
         try:
-            said = await called(hook.callback, _event(msgspec.json.decode(given)), timeout_s)
+            said = await called(hook.callback, _event(decode_json(given)), timeout_s)
         except CallbackError as error:
             return HookProcess(problem=f"failed: {error}")
         match said:

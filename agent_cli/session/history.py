@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage, begins_with
 from agent_cli.protocol.operations import Mark
 from agent_cli.protocol.records import (
@@ -160,8 +161,8 @@ def _sendable(call: ToolCall) -> ToolCall:
 def is_object(text: str) -> bool:
     """Return True if a text is one JSON object."""
     try:
-        return isinstance(msgspec.json.decode(text), dict)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return isinstance(decode_json(text), dict)
+    except msgspec.DecodeError:
         return False
 
 

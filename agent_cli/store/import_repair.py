@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import read_regular
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import AssistantMessage, Attachment, ToolResult, UserMessage, new_id
 from agent_cli.protocol.records import (
     AnyRecord,
@@ -185,8 +186,8 @@ def repair(path: Path) -> Repaired:
 
 def _is_json(path: Path) -> bool:
     try:
-        msgspec.json.decode(read_regular(path))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        decode_json(read_regular(path))
+    except msgspec.DecodeError:
         return False
     return True
 

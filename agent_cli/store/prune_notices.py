@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import make_private, read_regular, replace_file
+from agent_cli.protocol.json_text import decode_json
 
 DAY_S = 86_400.0
 _MOST_BYTES = 4_000_000
@@ -34,8 +35,8 @@ def read_announced(state: Path, now: float) -> PruneNotice:
     try:
         if path.stat().st_mtime > now + 1:
             return PruneNotice()
-        return msgspec.json.decode(read_regular(path, _MOST_BYTES), type=PruneNotice)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return decode_json(read_regular(path, _MOST_BYTES), type=PruneNotice)
+    except (OSError, msgspec.DecodeError):
         return PruneNotice()
 
 

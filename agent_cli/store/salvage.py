@@ -16,6 +16,7 @@ import msgspec
 
 from agent_cli.fs.files import read_regular
 from agent_cli.protocol.actions import Mode
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import AssistantMessage
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet, decode
 
@@ -68,8 +69,8 @@ def by_lines(data: bytes) -> bytes:
     """Convert a session to one record per line, whatever another program has done to the whitespace; unchanged if
     the whole is not valid JSON."""
     try:
-        value: Any = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value: Any = decode_json(data)
+    except msgspec.DecodeError:
         return data  # damaged, to be read line by line
     if isinstance(value, dict):
         value = value.get("records")
@@ -96,7 +97,7 @@ def _fields(line: bytes) -> dict[str, Any]:
         if match:
             with contextlib.suppress(msgspec.DecodeError):
                 plain = re.sub(r"[\x00-\x1f]", "\ufffd", match.group(1))
-                found[name] = msgspec.json.decode(f'"{plain}"'.encode(), type=str)
+                found[name] = decode_json(f'"{plain}"'.encode(), type=str)
     return found
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import NestedTooDeeplyError, decode_json
+
 from .files.edit import EditFile
 from .files.patch import ApplyPatch
 from .files.read import ReadFile
@@ -121,8 +123,8 @@ def _object(name: str, text: str) -> dict[str, Any]:
         return {}
     data = text.encode("utf-8", "replace")
     try:
-        value = msgspec.json.decode(data)
-    except RecursionError as error:
+        value = decode_json(data)
+    except NestedTooDeeplyError as error:
         raise ToolError(f"The arguments for {name} are nested too deeply. {_NOTHING_RUN}") from error
     except msgspec.DecodeError as error:
         raise ToolError(
@@ -160,8 +162,8 @@ def _from_text(value: Any) -> Any:
     if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
         return value
     try:
-        return msgspec.json.decode(value.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
+        return decode_json(value.encode("utf-8", "replace"))
+    except msgspec.DecodeError:
         return value
 
 

@@ -16,8 +16,8 @@ from agent_cli.model.wire.chat.dialect import ChatDialect
 from agent_cli.model.wire.chat.ollama import OllamaDialect
 from agent_cli.model.wire.dialect import Dialect, learn_from_refusal, refused_message
 from agent_cli.model.wire.responses.dialect import ResponsesDialect
-from agent_cli.protocol.learned import EFFORTS, REFUSABLE
 from agent_cli.protocol.messages import AssistantMessage, Image, Reasoning, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.usage import EFFORTS, REFUSABLE
 from tests.rows import each_row
 
 TOOLS = tuple(ToolSpec(name, "Does.", {"type": "object"}) for name in ("think_tool", "effort", "view_image"))

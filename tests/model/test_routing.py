@@ -23,7 +23,7 @@ from agent_cli.model.routing import (
     servers,
 )
 from agent_cli.model.types.provider_table import ALIASES, BARE_NAMES, PROVIDERS, Route
-from agent_cli.protocol.learned import LearnedLimits
+from agent_cli.protocol.usage import LearnedLimits
 from agent_cli.store.state.learned_limits import LearnedLimitsFile
 from tests.model.server import Server
 from tests.model.side_server import SideServer

@@ -20,7 +20,6 @@ from agent_cli.model.wire.chat.dialect import ChatDialect
 from agent_cli.model.wire.chat.ollama import OllamaDialect
 from agent_cli.model.wire.dialect import Dialect
 from agent_cli.model.wire.responses.dialect import ResponsesDialect
-from agent_cli.protocol.learned import EFFORTS
 from agent_cli.protocol.messages import (
     AssistantMessage,
     Attachment,
@@ -40,6 +39,7 @@ from agent_cli.protocol.records import (
     TurnsRedone,
     TurnsUndone,
 )
+from agent_cli.protocol.usage import EFFORTS
 from agent_cli.session import history
 from agent_cli.session.projection import Projection
 from agent_cli.tools.registry import default_registry

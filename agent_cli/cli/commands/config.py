@@ -19,6 +19,7 @@ from agent_cli.config.example_file import example, words
 from agent_cli.config.layer import ConfigError, nearest
 from agent_cli.config.schema import Config
 from agent_cli.fs.files import create_file, make_private, replace_file
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.ui.repl.editor import Editor
 
 from ..services.config_file import rewrite, text_of
@@ -71,7 +72,7 @@ def get(key: Annotated[str, typer.Argument(metavar="KEY", help="For example mode
     setup = Setup()
     found, _ = _looked_up(setup, key)
     redactor = redactor_of(setup)
-    shown = {name: msgspec.json.decode(shown_value(name, value, redactor)) for name, value in found.items()}
+    shown = {name: decode_json(shown_value(name, value, redactor)) for name, value in found.items()}
     if key in shown or not shown:
         value = shown.get(key)
     else:

@@ -17,7 +17,7 @@ from agent_cli.model.catalog.catalog import known
 from agent_cli.model.routing import bad_addresses, probe_of, resolve
 from agent_cli.model.types.base import ModelError
 from agent_cli.model.types.info import FIGURES, ModelInfo, Source
-from agent_cli.protocol.learned import LearnedLimits
+from agent_cli.protocol.usage import LearnedLimits
 
 from ..services.listings import SERVERS_S, configured, offered_models
 

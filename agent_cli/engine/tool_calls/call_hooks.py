@@ -13,6 +13,7 @@ import msgspec
 
 from agent_cli.hooks.call_names import ToolCallFacts
 from agent_cli.protocol.actions import Deny
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.session.event_bus import TurnScope
 from agent_cli.tools.kit.base import ToolError, ToolOutcome
 from agent_cli.tools.registry import Registry
@@ -149,8 +150,8 @@ class CallHooks:
 def _arguments(pending: PendingCall) -> dict[str, Any]:
     """Return the arguments as written; for a call that names another tool, those of that tool."""
     if pending.name == pending.call.name or pending.rewritten_by:
-        with contextlib.suppress(msgspec.DecodeError, RecursionError):
-            return msgspec.json.decode(pending.arguments or "{}", type=dict[str, Any])
+        with contextlib.suppress(msgspec.DecodeError):
+            return decode_json(pending.arguments or "{}", type=dict[str, Any])
     values = getattr(pending.params, "values", None)
     return dict(values) if isinstance(values, dict) else {}
 

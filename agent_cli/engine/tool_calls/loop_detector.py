@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import ToolCall, ToolResult, new_id
 
@@ -151,8 +152,8 @@ def _steps(length: int) -> str:
 
 def _signature(call: ToolCall, result: ToolResult) -> str:
     try:
-        arguments = msgspec.json.encode(msgspec.json.decode(call.arguments), order="sorted")
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        arguments = msgspec.json.encode(decode_json(call.arguments), order="sorted")
+    except msgspec.DecodeError:
         arguments = call.arguments.encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(call.name.encode() + b"\0" + arguments + b"\0")
     digest.update(_WHOLE.sub("", _DURATION.sub("", result.text)).encode("utf-8", "surrogatepass"))

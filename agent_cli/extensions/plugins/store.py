@@ -28,6 +28,7 @@ from agent_cli.fs.files import (
     sweep_drafts,
     try_lock,
 )
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.records import storable_json
 
 from .plugin import PluginError
@@ -72,10 +73,10 @@ class PluginStore:
         """
         try:
             data = read_regular(self._registry, _MAX_BYTES)
-            found = msgspec.json.decode(data, type=_Registry).plugins
+            found = decode_json(data, type=_Registry).plugins
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except (OSError, msgspec.DecodeError, RecursionError) as error:
+        except (OSError, msgspec.DecodeError) as error:
             raise PluginError(
                 f"{self._registry} cannot be read: {reason_of(error, self._registry)}. Without it there are no "
                 "plug-ins; delete it and add them again"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.process.running import ProcessError, Running, to_the_end
 
@@ -93,11 +94,11 @@ class AgentOutput:
             self.result = line
         elif line.startswith(_OPENED):
             with contextlib.suppress(msgspec.DecodeError):
-                self.opened = msgspec.json.decode(line, type=SessionOpened)
+                self.opened = decode_json(line, type=SessionOpened)
             self._report(line)
         elif line.startswith(RETRY):
             with contextlib.suppress(msgspec.DecodeError):
-                self.rate_limited_s += msgspec.json.decode(line, type=RetryDelay).delay_s
+                self.rate_limited_s += decode_json(line, type=RetryDelay).delay_s
             self._report(line)
         elif line.startswith(_ALWAYS):
             self._report(line)

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, HUNG_UP, UNVERIFIED
 from agent_cli.protocol.usage import UsageTotals
 
@@ -31,7 +32,7 @@ def read_result(line: bytes) -> RunEnd | None:
     if not line:
         return None
     try:
-        return msgspec.json.decode(line, type=RunEnd)
+        return decode_json(line, type=RunEnd)
     except msgspec.DecodeError:
         return None
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, replace_file, try_lock, write_end
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.stop_reason import UsageError
 
 from ..attempt import AttemptResult
@@ -195,7 +196,7 @@ class BatchFolder:
 def lock_holder(path: Path) -> LockHolder | None:
     """Return the last process that wrote to the lock and did not release it; it may be dead."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode(read_regular(path / LOCK_FILE, 4096).strip(), type=LockHolder)
+        return decode_json(read_regular(path / LOCK_FILE, 4096).strip(), type=LockHolder)
     return None
 
 
@@ -218,7 +219,7 @@ def read_batch(path: Path) -> Batch | None:
         BatchError: it cannot be read.
     """
     try:
-        return msgspec.json.decode(read_regular(path / BATCH_FILE), type=Batch)
+        return decode_json(read_regular(path / BATCH_FILE), type=Batch)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
@@ -244,6 +245,6 @@ def _decoded(data: bytes, path: Path) -> Iterator[AttemptResult]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip():
             try:
-                yield msgspec.json.decode(line, type=AttemptResult)
+                yield decode_json(line, type=AttemptResult)
             except msgspec.DecodeError as error:
                 raise BatchError(f"{path / RESULTS_FILE}:{number} cannot be read: {error}") from error

@@ -11,6 +11,7 @@ import msgspec
 
 from agent_cli import __version__
 from agent_cli.fs.files import read_regular
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.store.catalog import totals
 from agent_cli.store.session_file import StoreError
@@ -37,7 +38,7 @@ async def recover_attempts(folder: BatchFolder, place: Path, runner: ProcessRunn
         if not path.name.isdecimal() or (path.parent.name, int(path.name)) in known:
             continue
         try:
-            job = msgspec.json.decode(read_regular(path / JOB_FILE), type=Job)
+            job = decode_json(read_regular(path / JOB_FILE), type=Job)
         except (OSError, msgspec.DecodeError):
             with contextlib.suppress(OSError):
                 path.rmdir()  # killed before the attempt began
@@ -52,7 +53,7 @@ async def recover_attempts(folder: BatchFolder, place: Path, runner: ProcessRunn
 def _ended(path: Path, tree: Worktree | None) -> AttemptResult | None:
     """Return the result written by an attempt that had ended or was being verified; its tree may still exist."""
     try:
-        found = msgspec.json.decode(read_regular(path / RESULT_FILE), type=AttemptResult)
+        found = decode_json(read_regular(path / RESULT_FILE), type=AttemptResult)
     except (OSError, msgspec.DecodeError):
         return None
     stays = tree is not None and not tree.is_going and not found.tree

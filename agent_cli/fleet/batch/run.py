@@ -12,6 +12,7 @@ import msgspec
 
 from agent_cli import __version__
 from agent_cli.fs.files import make_private, replace_file
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.stop_reason import EXIT_CODES, UNVERIFIED
 
 from ..attempt import AttemptResult, Failure, attempt_folder
@@ -238,7 +239,7 @@ class BatchRun:
         if not bytes(line).startswith(RETRY):
             return
         try:
-            retry = msgspec.json.decode(line, type=RetryDelay)
+            retry = decode_json(line, type=RetryDelay)
         except msgspec.DecodeError:
             return
         pace = self._pace(job.task)

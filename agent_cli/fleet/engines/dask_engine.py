@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from agent_cli import __version__
+from agent_cli.protocol.json_text import decode_json
 
 from ..job import EngineError, Finished, Job, Lost, Progress, Started
 from . import worker as on_worker
@@ -179,7 +180,7 @@ class DaskEngine(Engine):
             return
         match answer:
             case bytes():
-                greeting = msgspec.json.decode(answer, type=on_worker.Greeting)
+                greeting = decode_json(answer, type=on_worker.Greeting)
             case Exception() if ModuleNotFoundError.__name__ in repr(answer):  # Dask wraps it
                 self._refused[address] = f"the worker {address} has no agent-cli {__version__}: {answer}"
                 return
@@ -199,7 +200,7 @@ class DaskEngine(Engine):
                 running.lose(why)
 
     def _hear(self, event: tuple[float, Any]) -> None:
-        heard = msgspec.json.decode(event[1], type=Started | Progress)
+        heard = decode_json(event[1], type=Started | Progress)
         if heard.key in self._running:
             self._events.put(heard)
 
@@ -268,7 +269,7 @@ class _RemoteJob:
     async def _wait(self) -> None:
         event: Finished | Lost
         try:
-            event = msgspec.json.decode(await self._future, type=Finished | Lost)
+            event = decode_json(await self._future, type=Finished | Lost)
         except asyncio.CancelledError:
             event = Lost(self._key, f"the cluster has dropped it; it was on the worker {self.worker.address}")
         except Exception as error:  # of any kind: the job is over
@@ -328,7 +329,7 @@ def _address(address: str, scheduler_file: str, insecure: bool) -> str:
 
 def _address_in(file: Path) -> str:
     try:
-        return str(msgspec.json.decode(file.read_bytes())["address"])
+        return str(decode_json(file.read_bytes())["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EngineError(f"{file} cannot be read as the file of a Dask scheduler: {error}") from error
 

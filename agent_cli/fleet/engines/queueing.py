@@ -8,6 +8,8 @@ from typing import Protocol
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
+
 from ..job import EngineError, EngineEvent, Finished, Job, Lost, Progress
 from .perform import cancelled
 
@@ -41,7 +43,7 @@ class EventQueue:
         """Append an event."""
         self._number += 1
         name: str | int = self._number
-        if isinstance(event, Progress) and msgspec.json.decode(event.event, type=_Typed).type != "retry_scheduled":
+        if isinstance(event, Progress) and decode_json(event.event, type=_Typed).type != "retry_scheduled":
             name = event.key
             self._waiting.pop(name, None)
         self._waiting[name] = event

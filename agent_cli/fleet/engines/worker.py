@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from agent_cli import __version__
+from agent_cli.protocol.json_text import decode_json
 
 from ..job import Finished, Job, Lost, Progress, Started
 from .perform import RunningAttempt, named
@@ -67,7 +68,7 @@ def run(order_json: bytes) -> bytes:
     """Run an attempt in a thread of a worker, and return its end."""
     from distributed import get_worker
 
-    order = msgspec.json.decode(order_json, type=Order)
+    order = decode_json(order_json, type=Order)
     worker = get_worker()
     return msgspec.json.encode(_refused(order, worker) or asyncio.run(_supervised(order, worker)))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import AssistantMessage, Image, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import (
     AnyRecord,
@@ -132,8 +133,8 @@ def _answer(
 
 def _call(call: ToolCall) -> dict[str, Any]:
     try:
-        arguments = msgspec.json.decode(call.arguments)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        arguments = decode_json(call.arguments)
+    except msgspec.DecodeError:
         arguments = None
     whole = isinstance(arguments, dict)
     named = {"tool_call_id": call.id, "function_name": call.name, "arguments": arguments if whole else {}}

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.fs.files import read_regular, reason_of, replace_file
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import AssistantMessage
 from agent_cli.protocol.records import AnyRecord, Header
 from agent_cli.store.child_sessions import child_sessions
@@ -86,7 +87,7 @@ def read_record(out: Path) -> Record | None:
         SuiteError: it cannot be read.
     """
     try:
-        return msgspec.json.decode(read_regular(out / EVAL_FILE), type=Record)
+        return decode_json(read_regular(out / EVAL_FILE), type=Record)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:

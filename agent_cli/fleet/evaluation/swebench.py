@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.config.yaml_file import read_value
+from agent_cli.protocol.json_text import decode_json
 
 from ..attempt import AttemptResult
 from ..task import OverlayFile, Task
@@ -114,7 +115,7 @@ def _instances(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             continue
         place = f"{path}:{number}"
         try:
-            value = msgspec.json.decode(line)
+            value = decode_json(line)
         except msgspec.DecodeError as error:
             raise SuiteError(f"{place}: {error}") from error
         for each in value if isinstance(value, list) else [value]:
@@ -131,7 +132,7 @@ def _from_folder(folder: Path) -> dict[str, Any]:
     if not isinstance(described, dict):
         raise SuiteError(f"{folder / 'task.yaml'}: not an instance")
     texts = {name: _read(folder / file) for name, file in _AS_FILES.items() if (folder / file).is_file()}
-    tests = msgspec.json.decode(_read(folder / "tests.json")) if (folder / "tests.json").is_file() else {}
+    tests = decode_json(_read(folder / "tests.json")) if (folder / "tests.json").is_file() else {}
     return {"instance_id": folder.name, **described, **texts, **tests}
 
 
@@ -148,7 +149,7 @@ def _tests(place: str, instance: Mapping[str, Any]) -> list[str]:
     for name in _TESTS:
         value = instance.get(name) or []
         try:
-            found += msgspec.convert(msgspec.json.decode(value) if isinstance(value, str) else value, list[str])
+            found += msgspec.convert(decode_json(value) if isinstance(value, str) else value, list[str])
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             raise SuiteError(f"{place}: {name} is not a list of tests: {error}") from error
     return found

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import file_lock, read_regular, replace_file
+from agent_cli.protocol.json_text import decode_json
 
 from ..types.definition import ServerDefinition
 from ..types.offer import Offer, ToolDefinition
@@ -43,8 +44,8 @@ class OfferStore:
         """Return the known facts about a server; None if there are none."""
         try:
             data = read_regular(self._path(definition), _MAX_BYTES)
-            return msgspec.json.decode(data, type=KnownServer)
-        except (OSError, msgspec.DecodeError, RecursionError):
+            return decode_json(data, type=KnownServer)
+        except (OSError, msgspec.DecodeError):
             return self._in_session.get(definition.fingerprint)
 
     def remember(self, definition: ServerDefinition, offer: Offer) -> KnownServer:
@@ -92,9 +93,8 @@ class OfferStore:
     @contextlib.contextmanager
     def _locked(self, definition: ServerDefinition) -> Iterator[None]:
         with contextlib.ExitStack() as held:
-            with contextlib.suppress(
-                OSError
-            ):  # a state folder that cannot be written must not prevent servers from working
+            # A state folder that cannot be written must not prevent servers from working.
+            with contextlib.suppress(OSError):
                 held.enter_context(file_lock(self._path(definition), _LOCK_S))
             yield
 

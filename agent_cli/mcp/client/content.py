@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import Image
 
 from ..types.client import Elicitation, FormField
@@ -176,6 +177,6 @@ def _says_same(text: str, structured: Any) -> bool:
     if text == plain:
         return True
     try:
-        return bool(msgspec.json.decode(text) in (structured, plain))
-    except (msgspec.DecodeError, RecursionError):
+        return bool(decode_json(text) in (structured, plain))
+    except msgspec.DecodeError:
         return False

@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from agent_cli.net.certificates import tls_context
 from agent_cli.net.proxies import BadProxy, Proxy, proxy_for
+from agent_cli.protocol.json_text import decode_json
 
 from ..types.client import ServerError
 from ..types.definition import ServerDefinition
@@ -226,6 +227,6 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 def _own_error(body: bytes) -> dict[str, Any] | None:
     try:
-        return msgspec.json.decode(body, type=_Refusal).error
+        return decode_json(body, type=_Refusal).error
     except msgspec.DecodeError:
         return None

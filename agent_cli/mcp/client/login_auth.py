@@ -13,6 +13,7 @@ import httpx2
 import msgspec
 
 from agent_cli.net.certificates import tls_context
+from agent_cli.protocol.json_text import decode_json
 
 from ..types.client import ServerError
 from ..types.definition import ServerDefinition
@@ -123,7 +124,7 @@ def _posted(url: str, form: dict[str, str], headers: dict[str, str]) -> _Answer:
             body += chunk
             if len(body) > _MOST_BYTES:
                 break
-    return msgspec.json.decode(body, type=_Answer)
+    return decode_json(body, type=_Answer)
 
 
 def _with(request: httpx2.Request, login: StoredLogin) -> httpx2.Request:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.inline_python import safe_path
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner, Running
 from agent_cli.sandbox.profile.confinement import Confinement
 
@@ -201,6 +202,6 @@ def _holds_secret(name: str, value: str) -> bool:
 
 def _is_json(line: bytes) -> bool:
     with contextlib.suppress(msgspec.DecodeError):
-        msgspec.json.decode(line, type=msgspec.Raw)
+        decode_json(line, type=msgspec.Raw)
         return True
     return False

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import file_lock, make_private, read_regular, replace_file
+from agent_cli.protocol.json_text import decode_json
 
 from ..types.definition import ServerDefinition
 
@@ -58,7 +59,7 @@ class TokenStore:
     def load(self, definition: ServerDefinition) -> StoredLogin | None:
         """Return the login at a server; None if there is none or it cannot be read."""
         try:
-            return msgspec.json.decode(read_regular(self._path(definition), _MAX_BYTES), type=StoredLogin)
+            return decode_json(read_regular(self._path(definition), _MAX_BYTES), type=StoredLogin)
         except (OSError, msgspec.DecodeError):
             return None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import BasicTool, ForeignTool, NamesTool, Tool, ToolContext, ToolError, ToolOutcome
@@ -162,6 +163,6 @@ def _schema(entry: Entry) -> str:
 
 def _from_text(text: str) -> Any:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+        return decode_json(text)
+    except msgspec.DecodeError as error:
         raise ToolError(f"`arguments` is not a JSON object: {error}. Nothing was run.") from error

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.config.schema import ModelOverride
+from agent_cli.protocol.json_text import decode_json
 
 from ..types.info import Facts, ModelInfo, Prices
 from .row import Row, facts_of, row_of
@@ -45,7 +46,7 @@ def known(query: str = "") -> Iterator[ModelInfo]:
     """Yield the catalogue's models whose name contains all words of `query`, grouped by provider."""
     words = query.lower().split()
     for provider, rows in _providers().items():
-        for model, row in msgspec.json.decode(rows, type=dict[str, Row]).items():
+        for model, row in decode_json(rows, type=dict[str, Row]).items():
             name = f"{provider}/{model}"
             if all(word in name.lower() for word in words):
                 yield ModelInfo(name).plus(facts_of(row, "catalogue"))
@@ -53,14 +54,14 @@ def known(query: str = "") -> Iterator[ModelInfo]:
 
 def _providers() -> dict[str, msgspec.Raw]:
     """Return the undecoded rows of each provider: usually one is needed, and decoding all would take 0.3 MB."""
-    return msgspec.json.decode(CATALOGUE.read_bytes(), type=dict[str, msgspec.Raw])
+    return decode_json(CATALOGUE.read_bytes(), type=dict[str, msgspec.Raw])
 
 
 def _row(provider: str, *models: str) -> Row | None:
     """Return the row of the first of these models that has one."""
-    rows = msgspec.json.decode(_providers().get(provider, b"{}"), type=dict[str, msgspec.Raw])
+    rows = decode_json(_providers().get(provider, b"{}"), type=dict[str, msgspec.Raw])
     raw = next((rows[model] for model in models if model in rows), None)
-    return msgspec.json.decode(raw, type=Row) if raw is not None else None
+    return decode_json(raw, type=Row) if raw is not None else None
 
 
 def _catalogued(name: str) -> Facts | None:

@@ -8,10 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
-
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.learned import EFFORTS
+from agent_cli.protocol.usage import EFFORTS
 
 from ..types.info import Facts, Prices
 from ..types.json import Json, object_of, text_of
@@ -194,11 +192,3 @@ def _first(entry: Json, keys: Iterable[str]) -> int | None:
 def _flag(entry: Json, key: str) -> bool | None:
     value = entry.get(key)
     return value if isinstance(value, bool) else None
-
-
-def decode_json(body: bytes) -> Any:
-    """Decode JSON of any shape; None if invalid."""
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeError):
-        return None

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import AssistantMessage
 
 from ..types.base import Adjusted, LearnedLimits, ModelError, ModelRequest, takes_pictures
 from ..types.info import Facts, ModelInfo
 from ..types.provider_table import PROVIDERS, Route
-from .server_facts import decode_json, from_list, from_lm_studio, from_ollama, from_props, running_window
+from .server_facts import from_list, from_lm_studio, from_ollama, from_props, running_window
 
 if TYPE_CHECKING:
     from ..transport.http import Connection
@@ -158,9 +159,9 @@ class _Asker:
             connection = open_connection(msgspec.structs.replace(self.route, base_url=base_url), self._headers)
             async with contextlib.aclosing(connection):
                 status, data = await _fetched(connection, path, body, self.limit_s)
-        except ModelError:
+            return decode_json(data) if status == 200 else None
+        except (ModelError, msgspec.DecodeError):
             return None
-        return decode_json(data) if status == 200 else None
 
 
 async def _fetched(connection: "Connection", path: str, body: Any, limit_s: float) -> tuple[int, bytes]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 
@@ -95,8 +96,8 @@ def _said(message: AssistantMessage) -> AssistantMessage:
 
 def _written(call: ToolCall) -> str:
     try:
-        arguments = msgspec.json.decode(call.arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        arguments = decode_json(call.arguments)
+    except msgspec.DecodeError:
         arguments = {}
     return f"<tool_call>\n{_json({'name': call.name, 'arguments': arguments})}\n</tool_call>"
 

@@ -18,6 +18,7 @@ from agent_cli.config.schema import Timeouts
 from agent_cli.net.addresses import resolve
 from agent_cli.net.certificates import issuer, tls_context
 from agent_cli.net.proxies import Proxy, excluded_by, is_loopback
+from agent_cli.protocol.json_text import decode_json
 
 from ..types.base import ModelError
 from ..types.classify import classify
@@ -213,6 +214,6 @@ async def _ask(target: Target, limit_s: float) -> HopResult:
 
 def _decoded(body: bytes) -> object:
     try:
-        return msgspec.json.decode(body)
+        return decode_json(body)
     except msgspec.DecodeError:
         return body.decode("utf-8", "replace")

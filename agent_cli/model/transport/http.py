@@ -18,6 +18,7 @@ import msgspec
 
 from agent_cli.config.schema import Timeouts
 from agent_cli.net.certificates import tls_context as tls_context
+from agent_cli.protocol.json_text import decode_json
 
 from ..types.base import ModelError
 from .bounds import MOST_BYTES, too_long
@@ -350,7 +351,7 @@ async def list_models(base_url: str, headers: Mapping[str, str], limit_s: float)
         return None
     try:
         status, body = await connection.get("/models", limit_s)
-        listed = msgspec.json.decode(body, type=_ModelList) if status == 200 else None
+        listed = decode_json(body, type=_ModelList) if status == 200 else None
     except (ModelError, msgspec.DecodeError):
         return None
     finally:

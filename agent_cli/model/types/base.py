@@ -12,8 +12,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from agent_cli.protocol.events import ErrorInfo
-from agent_cli.protocol.learned import LearnedLimits as LearnedLimits
 from agent_cli.protocol.messages import AssistantMessage, Finish, Reasoning, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.usage import LearnedLimits as LearnedLimits
 from agent_cli.protocol.usage import Usage
 
 from .info import ModelInfo as ModelInfo

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.learned import MOST_TOKENS
+from agent_cli.protocol.usage import MOST_TOKENS
 
 from .base import ErrorKind, ModelError
 from .error_table import BY_CODE, BY_STATUS, HTML_PAGE, LIMIT, PHRASES, REQUEST_ID_HEADERS, STATUS_OF_TYPE
@@ -234,8 +235,8 @@ def _decoded(text: str) -> Any:
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
-        value = msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError):
+        value = decode_json(text.encode("utf-8", "replace"))
+    except msgspec.DecodeError:
         return None
     first = value[0] if isinstance(value, list) and value else value
     return value if isinstance(first, dict) and first else None

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent_cli.protocol.learned import MOST_TOKENS
+from agent_cli.protocol.usage import MOST_TOKENS
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.learned import EFFORTS
+from agent_cli.protocol.usage import EFFORTS
 
 from ..types.base import Fallback, LearnedLimits, ModelError, ModelRequest
 from ..types.json import Json, tokens_in

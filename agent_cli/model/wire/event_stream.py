@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_lenient_json
 from agent_cli.protocol.messages import Finish
 from agent_cli.protocol.usage import Usage
 
@@ -48,7 +49,7 @@ class Chunks:
             self.done = self.done or text == b"[DONE]"
             if self.done or not text:
                 continue
-            value = decode_json(text)
+            value = streamed_json(text)
             if frame.event == "error":
                 yield _error(value)
             elif isinstance(value, dict):
@@ -207,21 +208,15 @@ class TextBuffer:
         return whole[self._length :] if whole.startswith("".join(self._parts)) else ""
 
 
-def decode_json(data: bytes) -> Any:
+def streamed_json(data: bytes) -> Any:
     """Decode JSON leniently.
 
     Raises:
         ModelError: `malformed`.
     """
     try:
-        return msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        pass
-    try:
-        import json
-
-        return json.loads(data)  # accepts what msgspec does not: NaN, lone surrogates
-    except (ValueError, RecursionError) as error:
+        return decode_lenient_json(data)
+    except msgspec.DecodeError as error:
         shown = data[:200].decode("utf-8", "replace")
         raise ModelError("malformed", f"not JSON in the stream: {shown}") from error
 
@@ -229,7 +224,7 @@ def decode_json(data: bytes) -> Any:
 def body_of(data: bytes) -> Any:
     """Decode a whole response: JSON, or text if it is not JSON."""
     try:
-        return decode_json(data)
+        return streamed_json(data)
     except ModelError:
         return data.decode("utf-8", "replace")
 

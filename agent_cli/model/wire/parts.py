@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import AssistantMessage, Reasoning, ToolCall
 
@@ -69,7 +70,7 @@ def _text(text: str) -> Iterator[str]:
 def object_text(arguments: str) -> str:
     """Return the arguments unchanged if they are a JSON object, else an empty object."""
     try:
-        is_object = isinstance(msgspec.json.decode(arguments), dict)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        is_object = isinstance(decode_json(arguments), dict)
+    except msgspec.DecodeError:
         is_object = False
     return arguments if is_object else "{}"

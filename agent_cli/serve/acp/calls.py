@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from agent_cli.protocol.events import ApprovalItem, ToolCallFinished, ToolCallRequested, ToolCallStarted
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import clean, fence, one_line
 
 from ..engine_link import shown
@@ -56,8 +57,8 @@ def title_of(call: ToolCallRequested | ToolCallStarted | ToolCallFinished | Appr
 def arguments_of(text: str) -> Any:
     """Return the arguments of a call as JSON, or as text if they are not JSON."""
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        return decode_json(text)
+    except msgspec.DecodeError:
         return text
 
 

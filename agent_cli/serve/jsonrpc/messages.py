@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_lenient_json
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -56,8 +58,8 @@ def decode(line: bytes) -> Request | Response:
         RpcError: it is not JSON, or not a message; `data` is its id if that is readable.
     """
     try:
-        found = _json(line)
-    except (ValueError, RecursionError) as error:
+        found = decode_lenient_json(line)
+    except msgspec.DecodeError as error:
         raise RpcError(PARSE_ERROR, f"This line is not JSON: {error}") from error
     if not isinstance(found, dict):
         kind = "batches are not supported" if isinstance(found, list) else "a message is an object"
@@ -70,17 +72,6 @@ def decode(line: bytes) -> Request | Response:
     if identifier is not None and ("result" in found or "error" in found):
         return Response(identifier, found.get("result"), _error(found.get("error")))
     raise RpcError(INVALID_REQUEST, "Not a JSON-RPC message: `method` is missing.", identifier)
-
-
-def _json(line: bytes) -> Any:
-    try:
-        return msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        if b"\\u" not in line:
-            raise
-        import json  # also accepts an escaped lone surrogate, which some programs write
-
-        return json.loads(line)
 
 
 def _request(found: dict[str, Any], identifier: RequestId | None) -> Request:

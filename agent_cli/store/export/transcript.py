@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import (
     AssistantMessage,
     Image,
@@ -131,8 +132,8 @@ def transcript_of(records: Sequence[AnyRecord]) -> Transcript:
 def arguments(call: ToolCall) -> dict[str, Any]:
     """Return the arguments of a call; empty if they are not a JSON object."""
     try:
-        values = msgspec.json.decode(call.arguments)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        values = decode_json(call.arguments)
+    except msgspec.DecodeError:
         return {}
     return values if isinstance(values, dict) else {}
 

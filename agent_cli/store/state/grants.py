@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import file_lock, read_regular, replace_file
+from agent_cli.protocol.json_text import decode_json
 
 from ..session_file import StoreError
 
@@ -34,7 +35,7 @@ class GrantFile:
         except OSError as error:
             raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
         try:
-            return msgspec.json.decode(data, type=_Grants).allow
+            return decode_json(data, type=_Grants).allow
         except msgspec.DecodeError as error:
             raise StoreError(f"{self.path}: {error}. Fix or delete the file.") from error
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import file_lock, read_regular, replace_file
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.redaction.fingerprints import KnownSecret, Recognizer, digest, known_secret
 from agent_cli.redaction.redactor import forms, secret_lines
 
@@ -46,8 +47,8 @@ class KnownSecretsFile:
 
     def _read(self) -> _Content | None:
         try:
-            content = msgspec.json.decode(read_regular(self.path, _LARGEST_BYTES), type=_Content)
-        except (OSError, msgspec.DecodeError, UnicodeError):
+            content = decode_json(read_regular(self.path, _LARGEST_BYTES), type=_Content)
+        except (OSError, msgspec.DecodeError):
             return None
         sound = len(content.key) == 64 and all(each.forms for each in content.secrets)
         try:

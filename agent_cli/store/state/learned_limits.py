@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import file_lock, read_regular, replace_file
-from agent_cli.protocol.learned import LearnedLimits
+from agent_cli.protocol.json_text import decode_json
+from agent_cli.protocol.usage import LearnedLimits
 
 KEPT_S = 30 * 86_400.0
 """Servers are updated, so older facts are determined again."""
@@ -77,14 +78,14 @@ class LearnedLimitsFile:
     def _read(self) -> dict[str, _Entry]:
         """Return the entries that are readable and not too old."""
         try:
-            raw = msgspec.json.decode(read_regular(self.path, _LARGEST_BYTES), type=dict[str, msgspec.Raw])
-        except (OSError, msgspec.DecodeError, UnicodeError):
+            raw = decode_json(read_regular(self.path, _LARGEST_BYTES), type=dict[str, msgspec.Raw])
+        except (OSError, msgspec.DecodeError):
             return {}
         entries: dict[str, _Entry] = {}
         now = self._now()
         for key, text in raw.items():
-            with contextlib.suppress(msgspec.DecodeError, UnicodeError):
-                entry = msgspec.json.decode(text, type=_Entry)
+            with contextlib.suppress(msgspec.DecodeError):
+                entry = decode_json(text, type=_Entry)
                 if now - KEPT_S < entry.at <= now + KEPT_S:
                     entries[key] = msgspec.structs.replace(entry, learnt=entry.learnt.sound())
         return entries

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
+
 from .. import conventions as names
 from ..span import Span
 
@@ -91,7 +93,7 @@ def trimmed_length(tail: bytes) -> int:
         return len(text[:-1].rstrip())
     line = text.rpartition(b"\n")[2]
     try:
-        msgspec.json.decode(line.rstrip(b","))
+        decode_json(line.rstrip(b","))
         return len(text.rstrip(b","))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return len(text[: len(text) - len(line)].rstrip().rstrip(b",").rstrip(b"["))

@@ -14,8 +14,6 @@ from socket import getaddrinfo
 from typing import Any
 from urllib.parse import urljoin
 
-import msgspec
-
 from agent_cli.config.schema import Timeouts
 from agent_cli.fs.files import make_private
 from agent_cli.model.transport.connection_errors import Unreachable, usable_proxy
@@ -23,6 +21,7 @@ from agent_cli.model.transport.hops import target_of
 from agent_cli.model.transport.http import Connection
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.hints import Hint
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import clean
 
 from .otlp_json import Envelope
@@ -344,5 +343,5 @@ def _rejected(answer: bytes, *, is_json: bool) -> int:
         from .otlp_protobuf import rejected_spans
 
         return rejected_spans(answer)
-    value: Any = msgspec.json.decode(answer)
+    value: Any = decode_json(answer)
     return max(0, int((value.get("partialSuccess") or {}).get("rejectedSpans") or 0))

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import SAFE_OPEN_FLAGS, draft, try_lock
+from agent_cli.protocol.json_text import decode_json
 
 from .collector import MOST_BYTES, CollectorLink, NotTakenError
 from .otlp_settings import OtlpSettings
@@ -182,7 +183,7 @@ def _cut_beginning(descriptor: int, path: Path, start: int) -> None:
 
 
 def _one(lines: Sequence[RequestLine]) -> bytes:
-    parts = [part for line in lines for part in msgspec.json.decode(line.data, type=_Request).resourceSpans]
+    parts = [part for line in lines for part in decode_json(line.data, type=_Request).resourceSpans]
     return msgspec.json.encode(_Request(parts))
 
 
@@ -191,9 +192,9 @@ def _spans_in(lines: Iterable[RequestLine]) -> int:
 
 
 def _spans_in_line(line: RequestLine) -> int:
-    parts = msgspec.json.decode(line.data, type=_Request).resourceSpans
+    parts = decode_json(line.data, type=_Request).resourceSpans
     try:
-        groups = [msgspec.json.decode(part, type=_Group) for part in parts]
+        groups = [decode_json(part, type=_Group) for part in parts]
     except msgspec.ValidationError:  # spans of another program, left to the collector
         return 0
     return sum(len(scope.spans) for group in groups for scope in group.scopeSpans)

@@ -4,11 +4,12 @@ gets protobuf."""
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+
+from agent_cli.protocol.json_text import decode_json
 
 
 def to_protobuf(request: bytes) -> bytes:
@@ -18,7 +19,7 @@ def to_protobuf(request: bytes) -> bytes:
         ValueError: it is not a request.
     """
     made = ExportTraceServiceRequest()
-    for group in msgspec.json.decode(request)["resourceSpans"]:
+    for group in decode_json(request)["resourceSpans"]:
         spans = made.resource_spans.add(schema_url=group.get("schemaUrl", ""))
         _fill(spans.resource.attributes, group.get("resource", {}).get("attributes", ()))
         for each in group["scopeSpans"]:

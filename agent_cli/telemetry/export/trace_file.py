@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from agent_cli.fs.files import SAFE_OPEN_FLAGS, open_regular, wait_for_lock
+from agent_cli.protocol.json_text import decode_json
 
 from ..span import Span
 from . import otlp_json
@@ -244,8 +245,8 @@ class RequestReader:
 
 def _is_request(line: bytes) -> bool:
     try:
-        value = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = decode_json(line)
+    except msgspec.DecodeError:
         return False
     return isinstance(value, dict) and isinstance(value.get("resourceSpans"), list)
 

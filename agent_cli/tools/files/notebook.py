@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.workspace.paths import Resolved
 
 from ..kit.output import counted
@@ -49,8 +50,8 @@ class Rendered(msgspec.Struct, frozen=True):
 def parse(data: bytes) -> Notebook | None:
     """Return the notebook; None if the data is not a notebook or is damaged."""
     try:
-        return msgspec.json.decode(data, type=Notebook)
-    except (msgspec.DecodeError, RecursionError):
+        return decode_json(data, type=Notebook)
+    except msgspec.DecodeError:
         return None
 
 
@@ -107,7 +108,7 @@ def _output(output: _Output) -> str:
 
 def _plain(data: dict[str, msgspec.Raw]) -> str:
     try:
-        return _ESCAPES.sub("", _joined(msgspec.json.decode(data["text/plain"], type=_Lines)))
+        return _ESCAPES.sub("", _joined(decode_json(data["text/plain"], type=_Lines)))
     except msgspec.DecodeError:
         return "[output that is not text]"
 

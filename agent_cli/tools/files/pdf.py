@@ -3,6 +3,7 @@ memory, since a thread that loops on a hostile file could never be stopped."""
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.workspace.documents.pdf_text import PdfAnswer, PdfPage, PdfRequest
 from agent_cli.workspace.paths import Resolved
 
@@ -25,7 +26,7 @@ async def read_pdf(context: ToolContext, place: Resolved, first: int, limit: int
         answer = await run_in_worker(context, "documents.pdf_text", msgspec.json.encode(wanted), timeout_s=_HARD_S)
     except ToolError as error:
         raise ToolError(f"{place.shown} cannot be read as PDF. {error}") from error
-    found = msgspec.json.decode(answer, type=PdfAnswer)
+    found = decode_json(answer, type=PdfAnswer)
     if found.encrypted:
         raise ToolError(f"{place.shown} is encrypted; its text cannot be read without the password")
     if not found.pages:

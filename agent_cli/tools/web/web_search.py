@@ -12,6 +12,7 @@ from urllib.parse import quote_plus, urlsplit
 import msgspec
 
 from agent_cli.protocol.actions import Action, Fetch
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import clean
 
 from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
@@ -158,7 +159,7 @@ def _results(data: bytes, engine: Engine) -> list[str]:
         ToolError: the answer does not have the engine's format.
     """
     try:
-        found: Any = msgspec.json.decode(data)
+        found: Any = decode_json(data)
         for step in engine.results:
             found = found.get(step, {} if step != engine.results[-1] else [])
         return [_result(each, engine) for each in found if isinstance(each, dict) and each.get("url")]

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.operation_json import OperationError, decode, name_of
 from agent_cli.protocol.operations import Operation, UserInput
 
@@ -51,8 +52,8 @@ def _decoded(data: bytes) -> Operation:
 def _prompt_of_others(data: bytes) -> dict[str, Any] | None:
     """Return the prompt in a message in Claude Code's format: `{"type": "user", "message": {"content": …}}`."""
     try:
-        content = msgspec.json.decode(data, type=_Message).message.content
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        content = decode_json(data, type=_Message).message.content
+    except msgspec.DecodeError:
         return None
     blocks = [_Text(content)] if isinstance(content, str) else content
     return {

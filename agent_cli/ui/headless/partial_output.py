@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.protocol import events as ev
+from agent_cli.protocol.json_text import decode_json
 
 _EVERY_S = 0.1
 _TOKEN = re.compile(r'\s+|[{}\[\],:]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}\[\],:"]+', re.DOTALL)
@@ -88,8 +89,8 @@ class PartialJson:
             self._at = found.end()
             self._take(token)
         try:
-            return msgspec.json.decode(self._begun_string() or self._text[: self._whole_end] + self._closing())
-        except (msgspec.DecodeError, RecursionError):
+            return decode_json(self._begun_string() or self._text[: self._whole_end] + self._closing())
+        except msgspec.DecodeError:
             return None
 
     def _take(self, token: str) -> None:

@@ -15,6 +15,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from agent_cli.fs.files import make_private
+from agent_cli.protocol.json_text import decode_json
 
 from ..text import lines
 
@@ -102,7 +103,7 @@ def _text(data: bytes, directory: str) -> str:
     """Return the text saved for a directory. Only the first line is read: a killed program may have left the end
     of a longer text after it."""
     try:
-        saved = msgspec.json.decode(data.partition(b"\n")[0], type=_Saved)
+        saved = decode_json(data.partition(b"\n")[0], type=_Saved)
     except msgspec.MsgspecError:
         return ""
     return saved.text if saved.directory == directory else ""

@@ -13,6 +13,7 @@ import msgspec
 
 from agent_cli.fs.files import make_private, reason_of, replace_file
 from agent_cli.protocol.events import Conflict, RestoreReport
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
 
@@ -162,7 +163,7 @@ class Copies:
         if not _LIST.fullmatch(checkpoint):  # the session file could name any file
             raise CheckpointError(f"{checkpoint[:80]!r} is not a checkpoint")
         try:
-            raw = msgspec.json.decode((self._store / checkpoint).read_bytes(), type=dict[str, Entry])
+            raw = decode_json((self._store / checkpoint).read_bytes(), type=dict[str, Entry])
         except (OSError, msgspec.DecodeError) as error:
             raise CheckpointError(f"the checkpoint {checkpoint} cannot be read: {reason_of(error)}") from error
         found = {os.fsdecode(bytes.fromhex(path)): entry for path, entry in raw.items()}
@@ -194,7 +195,7 @@ def forget_copies(store: Path, session_id: str) -> None:
     own.unlink(missing_ok=True)
     needed: set[str] = set()
     for file in store.glob("list-*"):
-        entries = msgspec.json.decode(file.read_bytes(), type=dict[str, Entry])
+        entries = decode_json(file.read_bytes(), type=dict[str, Entry])
         needed.update(entry.blob for entry in entries.values())
     for file in store.iterdir():
         if len(file.name) == _HASH_LENGTH and file.name not in needed:

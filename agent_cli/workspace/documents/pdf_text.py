@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
+
 from ..files.reader import open_regular
 
 
@@ -53,7 +55,7 @@ def work(request: bytes) -> bytes:
     import signal
 
     logging.disable(logging.CRITICAL)
-    wanted = msgspec.json.decode(request, type=PdfRequest)
+    wanted = decode_json(request, type=PdfRequest)
     signal.signal(signal.SIGALRM, _time_is_up)
     signal.alarm(wanted.soft_s)
     found: list[PdfPage] = []

@@ -15,6 +15,7 @@ import msgspec
 from agent_cli.fs.files import draft as draft_file
 from agent_cli.fs.files import first_line, make_private, read_regular, reason_of
 from agent_cli.fs.which import RunProgram
+from agent_cli.protocol.json_text import decode_json
 
 from ..git.repository import GitFolder
 from .delete import delete_tree
@@ -162,7 +163,7 @@ def _sweep(home: Path, place: GitFolder) -> None:
     """Remove the remains of creations whose process is gone."""
     for file in store_of(home).glob("*.draft"):
         try:
-            creation = msgspec.json.decode(read_regular(file, _LARGEST_RECORD), type=_Creation)
+            creation = decode_json(read_regular(file, _LARGEST_RECORD), type=_Creation)
         except (OSError, msgspec.DecodeError):
             continue
         if not creation.owner.is_alive():

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import read_regular, replace_file
+from agent_cli.protocol.json_text import decode_json
 
 from ..git.repository import GitFolder
 
@@ -133,7 +134,7 @@ def open_worktree(path: Path) -> Worktree:
         WorktreeError: there is no record: this program did not create it.
     """
     try:
-        return msgspec.json.decode(read_regular(record_of(path), _LARGEST_RECORD), type=Worktree)
+        return decode_json(read_regular(record_of(path), _LARGEST_RECORD), type=Worktree)
     except (OSError, msgspec.DecodeError) as error:
         raise WorktreeError(f"{path} is not a worktree made by agent, so it is left alone") from error
 

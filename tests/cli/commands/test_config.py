@@ -11,7 +11,7 @@ import pytest
 from agent_cli.cli.services.listings import flatten
 from agent_cli.config.example_file import example
 from agent_cli.config.schema import Config
-from agent_cli.protocol.learned import LearnedLimits
+from agent_cli.protocol.usage import LearnedLimits
 from agent_cli.store.state.learned_limits import LearnedLimitsFile
 from tests.cli.running import said
 from tests.e2e.world import Done, World

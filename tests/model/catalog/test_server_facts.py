@@ -2,7 +2,6 @@ from typing import Any
 
 from agent_cli.model.catalog.server_facts import (
     OLLAMA_WINDOW,
-    decode_json,
     from_list,
     from_lm_studio,
     from_ollama,
@@ -142,7 +141,3 @@ def test_odd_answers_say_nothing(odd: Any) -> None:
     assert running_window(odd, "m") is None
     assert from_lm_studio(odd, "m") in (None, Facts("server"))
     assert from_ollama(odd, odd, "m") is None or odd
-
-
-def test_what_is_no_json_is_nothing() -> None:
-    assert decode_json(b"<html>") is None and decode_json(b"\xff") is None and decode_json(b'{"a": 1}') == {"a": 1}

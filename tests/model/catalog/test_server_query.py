@@ -10,8 +10,8 @@ from agent_cli.model.routing import open_model, resolve
 from agent_cli.model.types.base import Adjusted, ModelEvent, ModelInfo, ModelRequest
 from agent_cli.model.types.info import Facts
 from agent_cli.model.types.provider_table import PROVIDERS, Route
-from agent_cli.protocol.learned import LearnedLimits
 from agent_cli.protocol.messages import UserMessage
+from agent_cli.protocol.usage import LearnedLimits
 from tests.model.side_server import SideServer
 
 ASK = ModelRequest(system="s", messages=(UserMessage(id="u", text="hi"),))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.model.types.base import Memory
-from agent_cli.protocol.learned import REFUSABLE, LearnedLimits
+from agent_cli.protocol.usage import REFUSABLE, LearnedLimits
 from agent_cli.store.state.learned_limits import KEPT_S, LearnedLimitsFile
 
 WINDOW = LearnedLimits(context_window=32_768)
@@ -138,8 +138,8 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for(path: Path) -> None:
 def test_two_programs_at_once_lose_nothing(path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom agent_cli.store.state.learned_limits import LearnedLimitsFile\n"
-        "from agent_cli.protocol.learned import LearnedLimits\nmemory = LearnedLimitsFile(Path(sys.argv[1]))\n"
-        "from agent_cli.protocol.learned import REFUSABLE\n"
+        "from agent_cli.protocol.usage import LearnedLimits\nmemory = LearnedLimitsFile(Path(sys.argv[1]))\n"
+        "from agent_cli.protocol.usage import REFUSABLE\n"
         "for at, name in enumerate(sorted(REFUSABLE)):\n"
         "    memory.learn(sys.argv[2] + str(at), LearnedLimits(at + 1))\n"
         "    if at % 2 == (sys.argv[2] == 'left'):\n"

@@ -8,6 +8,7 @@ import msgspec
 
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.batch import events
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 
@@ -92,7 +93,7 @@ class Tally:
         if step is None:
             return
         try:
-            seen = msgspec.json.decode(event.event, type=_Seen)
+            seen = decode_json(event.event, type=_Seen)
         except msgspec.DecodeError:
             return
         match seen.type:

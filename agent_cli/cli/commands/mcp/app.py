@@ -21,6 +21,7 @@ from agent_cli.mcp.sources.discovery import Found
 from agent_cli.mcp.types.client import ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
 from agent_cli.mcp.types.offer import ToolDefinition
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import visible_line
 from agent_cli.sandbox.process.runner import ProcessRunner
 
@@ -244,7 +245,7 @@ def _about(tool: ToolDefinition, known: KnownServer) -> str:
 
 
 def _masked(setup: Setup, key: str, value: str) -> str:
-    shown: str = msgspec.json.decode(shown_value(key, value, redactor_of(setup)))
+    shown: str = decode_json(shown_value(key, value, redactor_of(setup)))
     return shown
 
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.config.dirs import state_dir, unsent_traces_dir
 from agent_cli.config.schema import Ui
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import one_line
 from agent_cli.telemetry.export.otlp_json import spans_in
 from agent_cli.telemetry.export.otlp_settings import OtlpError, OtlpSettings, has_protobuf, otlp_settings
@@ -52,7 +52,7 @@ def show_command(
     try:
         with RequestReader(file) as reader:
             is_cut = reader.skip_to_last(MOST_SHOWN_BYTES)
-            spans = list(spans_in(msgspec.json.decode(line.data) for line in reader.lines()))
+            spans = list(spans_in(decode_json(line.data) for line in reader.lines()))
             reader.check()
             size_bytes, damaged = reader.size, reader.damaged
     except TraceFileError as error:

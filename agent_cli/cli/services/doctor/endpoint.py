@@ -12,6 +12,7 @@ from agent_cli.model.transport.connection_errors import Unreachable
 from agent_cli.model.transport.diagnose import LIMIT_S, HopResult, Target, list_path, walk
 from agent_cli.model.transport.errors import explain
 from agent_cli.model.types.provider_table import Route
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.ui.text.hints import AT_A_SHELL, advice
 
 _NO_LIST = frozenset({404, 405, 501})
@@ -80,7 +81,7 @@ class _Listed(msgspec.Struct, frozen=True):
 def _names(body: bytes) -> tuple[str, ...]:
     """Return the names of the models that a server lists, in either format; none for other data."""
     try:
-        listed = msgspec.json.decode(body, type=_Listed)
+        listed = decode_json(body, type=_Listed)
     except msgspec.DecodeError:
         return ()
     names = (entry.id or entry.name.removeprefix("models/") for entry in (*listed.data, *listed.models))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Finish, Message, Reasoning
 from agent_cli.protocol.usage import CHARS_PER_TOKEN, Usage
@@ -37,7 +38,7 @@ from ...types.info import ModelInfo
 from ...types.json import Json, join_surrogates, text_of
 from ...types.provider_table import Route
 from ..dialect import Dialect, EncodedRequest, known_effort
-from ..event_stream import Chunks, EventStream, SurrogateJoiner, count_of, decode_json
+from ..event_stream import Chunks, EventStream, SurrogateJoiner, count_of, streamed_json
 from ..part_cache import PartCache
 from ..unsupported_parts import ANSWER_SCHEMA, ELSEWHERE, THINKING, picture_fallbacks, schema_fallback
 from .request import chat_messages, fitting, tool_json
@@ -130,7 +131,7 @@ class _Lines(Chunks):
     def feed(self, data: bytes) -> Iterator[Json]:
         """Yield the objects of the lines completed by these bytes."""
         *lines, self._rest = (self._rest + data).split(b"\n")
-        yield from (decode_json(line) for line in lines if line.strip())
+        yield from (streamed_json(line) for line in lines if line.strip())
 
     def flush(self) -> Iterator[Json]:
         """Yield the object of the last line."""
@@ -157,7 +158,7 @@ class OllamaReader(EventStream):
             ModelError: it is an error, or not an answer.
         """
         try:
-            one = decode_json(data)
+            one = streamed_json(data)
         except ModelError:
             if data.lstrip()[:1] == b"<":
                 raise no_answer(data.decode("utf-8", "replace")) from None
@@ -252,7 +253,7 @@ def _own(message: Json, names: dict[str, str]) -> Json:
 def _own_call(call: Json, names: dict[str, str]) -> Json:
     function = call["function"]
     names[call["id"]] = function["name"]
-    arguments = msgspec.json.decode(function["arguments"])
+    arguments = decode_json(function["arguments"])
     return {"id": call["id"], "function": {"name": function["name"], "arguments": arguments}}
 
 
@@ -293,6 +294,6 @@ def _json_inside(error: Any) -> Any:
     if not isinstance(error, str) or not error.lstrip().startswith("{"):
         return None
     try:
-        return decode_json(error.encode())
-    except (ModelError, UnicodeError):
+        return decode_json(error)
+    except msgspec.DecodeError:
         return None

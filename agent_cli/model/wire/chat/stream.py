@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import Finish, Reasoning
 from agent_cli.protocol.usage import Usage
 
@@ -177,8 +178,8 @@ class _Open:
         if self.arguments.last != "}":
             return False
         try:
-            return isinstance(msgspec.json.decode(str(self.arguments)), dict)
-        except (msgspec.DecodeError, RecursionError):
+            return isinstance(decode_json(str(self.arguments)), dict)
+        except msgspec.DecodeError:
             return False
 
 

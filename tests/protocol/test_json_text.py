@@ -1,0 +1,47 @@
+"""JSON that others wrote: every way in which it cannot be read is one error."""
+
+import math
+
+import msgspec
+import pytest
+
+from agent_cli.protocol.json_text import NestedTooDeeplyError, decode_json, decode_lenient_json
+
+_DEEP = b"[" * 200_000
+
+
+class _Point(msgspec.Struct):
+    x: int
+
+
+def test_a_value_of_a_type_is_read() -> None:
+    assert decode_json(b'{"x": 1}', type=_Point) == _Point(1)
+    assert decode_json('{"x": 1}') == {"x": 1}
+
+
+@pytest.mark.parametrize("kind", [object, _Point, dict[str, str], msgspec.Raw])
+@pytest.mark.parametrize(
+    "data", [_DEEP, _DEEP + b"]" * 200_000, b'{"x": "\xff"', b'{"\xff": 1', '{"x": "\ud800"}', b"", b"{", b"nul"]
+)
+def test_what_cannot_be_read_is_one_error(data: bytes | str, kind: object) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_json(data, type=kind)
+
+
+@pytest.mark.parametrize("read", [decode_json, decode_lenient_json])
+def test_depth_has_its_own_error(read: object) -> None:
+    with pytest.raises(NestedTooDeeplyError, match="nested too deeply"):
+        assert callable(read)
+        read(_DEEP)
+
+
+def test_what_some_programs_write_is_read_leniently() -> None:
+    assert math.isnan(decode_lenient_json(b'{"x": NaN}')["x"])
+    assert decode_lenient_json(rb'{"x": "\ud800"}') == {"x": "\ud800"}
+    assert decode_lenient_json(b'{"x": 1}') == {"x": 1}
+
+
+@pytest.mark.parametrize("data", [b"", b"<html>", b'{"x": "\xff"}', b'{"x": NaN', b'{"x": NaN, "y": ' + _DEEP])
+def test_what_is_no_json_is_refused_leniently_too(data: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_lenient_json(data)
