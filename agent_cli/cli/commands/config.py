@@ -23,7 +23,7 @@ from agent_cli.protocol.json_text import decode_json
 from agent_cli.ui.repl.editor import Editor
 
 from ..services.config_file import rewrite, text_of
-from ..services.listings import flatten, shown_value
+from ..services.listings.settings import flatten, shown_value
 from .sessions.output import print_json
 
 config = typer.Typer(help="Show and change the configuration.", no_args_is_help=True)

@@ -19,7 +19,7 @@ from agent_cli.model.types.base import ModelError
 from agent_cli.model.types.info import FIGURES, ModelInfo, Source
 from agent_cli.protocol.usage import LearnedLimits
 
-from ..services.listings import SERVERS_S, configured, offered_models
+from ..services.listings.models import SERVERS_S, configured, offered_models
 
 _ABILITIES = {"tools": "tools", "images": "images", "reasoning": "reasoning"}
 

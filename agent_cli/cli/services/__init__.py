@@ -1,1 +1,1 @@
-"""Services for the front ends: listings, clipboard, reports."""
+"""Services for the front ends: clipboard, reports, trust, completion."""

@@ -27,7 +27,7 @@ from agent_cli.store.export.formats import exported, masked
 from agent_cli.store.session_file import read_session
 from agent_cli.ui.text.lines import number
 
-from .listings import config
+from .listings.settings import config
 
 FOLDER = "bugs"
 _GOOD_ENDS = frozenset({"end_turn", "interrupted", "abandoned", "declined"})

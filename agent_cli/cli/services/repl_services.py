@@ -64,7 +64,7 @@ class SessionHost:
             return "This session is not saved, so there is no record of its time."
         if not Path(now.session_path).exists():  # the file is created with the first prompt
             return ()
-        from .listings import traced_turns
+        from .listings.traces import traced_turns
 
         try:
             return await asyncio.to_thread(traced_turns, Path(now.session_path))
@@ -128,17 +128,17 @@ class SessionHost:
         )
 
     def models(self, query: str) -> tuple[services.ModelLine, ...]:
-        from .listings import models
+        from .listings.models import models
 
         return models(self._setup, query, self._opened.agent.snapshot().model)
 
     async def usual_models(self) -> tuple[services.ModelLine, ...]:
-        from .listings import usual_models
+        from .listings.models import usual_models
 
         return await usual_models(self._setup, self._opened.agent.snapshot().model)
 
     def tools(self) -> tuple[services.ToolLine, ...]:
-        from .listings import tools
+        from .listings.extensions import tools
 
         return tools(self._opened.tools)
 
@@ -158,7 +158,7 @@ class SessionHost:
     def hooks(self) -> tuple[tuple[services.HookLine, ...], tuple[str, ...]]:
         if self._opened.hooks is None:
             return (), ()
-        from .listings import hook_lines
+        from .listings.extensions import hook_lines
 
         return hook_lines(self._opened.hooks), self._opened.hooks.notes
 
@@ -183,7 +183,7 @@ class SessionHost:
     def plugins(self) -> tuple[services.PluginLine, ...]:
         from agent_cli.bootstrap.plugins import installed_plugins
 
-        from .listings import plugin_lines
+        from .listings.extensions import plugin_lines
 
         return plugin_lines(installed_plugins(self._setup))
 
@@ -196,7 +196,7 @@ class SessionHost:
         self._opened.agent.notify_turn_ended(text)
 
     def config(self) -> tuple[services.ConfigLine, ...]:
-        from .listings import config
+        from .listings.settings import config
 
         return config(self._setup, self._opened.redactor)
 

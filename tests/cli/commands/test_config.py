@@ -8,7 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from agent_cli.cli.services.listings import flatten
+from agent_cli.cli.services.listings.settings import flatten
 from agent_cli.config.example_file import example
 from agent_cli.config.schema import Config
 from agent_cli.protocol.usage import LearnedLimits

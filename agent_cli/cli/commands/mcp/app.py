@@ -27,7 +27,7 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 
 from ...services.completion import server_names
 from ...services.config_file import refuse_for_the_model
-from ...services.listings import shown_value
+from ...services.listings.settings import shown_value
 from ..sessions.output import print_json
 from .add import AddCommand, add, remove
 from .login import login, logout

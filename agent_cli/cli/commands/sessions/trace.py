@@ -45,7 +45,7 @@ def show_command(
 ) -> int:
     """Show where the time of each turn went, and what took longest."""
 
-    from ...services.listings import traced_turns, turns_of
+    from ...services.listings.traces import traced_turns, turns_of
 
     if not file.suffix and len(file.parts) == 1 and not file.exists():
         return _print(traced_turns(setup_for_sessions().sessions.find(str(file))), rows)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cli.services.listings import traced_turns, turns_of
+from agent_cli.cli.services.listings.traces import traced_turns, turns_of
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.store.child_sessions import agent_names
 from agent_cli.telemetry.span import Span, SpanKind

@@ -7,7 +7,9 @@ import pytest
 
 from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.setup import Setup
-from agent_cli.cli.services.listings import config, models, tools
+from agent_cli.cli.services.listings.extensions import tools
+from agent_cli.cli.services.listings.models import models
+from agent_cli.cli.services.listings.settings import config
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.tools.plugins import Extension
 from agent_cli.tools.registry import default_registry

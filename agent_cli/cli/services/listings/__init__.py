@@ -1,0 +1,1 @@
+"""Lists for slash commands and sub-commands: models, tools, configuration keys, traced turns."""
