@@ -43,10 +43,10 @@ def _lines_left(text: str, start: int) -> int:
 def in_context(text: str, assignments: bool, found: tuple[Span, ...]) -> Iterator[Span]:
     """Yield values that are secret because of the text before them on their line; `found` are secrets of other
     kinds."""
-    lowered = _lowered(text)
+    places = _places(text)
     last = Span(0, 0, "")
     for context in (*shapes.ALWAYS, shapes.ASSIGNED) if assignments else shapes.ALWAYS:
-        for at, start in _contexts(context, text, lowered):
+        for at, start in _contexts(context, text, places):
             if last.start <= start < last.end:
                 continue
             judged = shapes.JUDGED.match(text, start)
@@ -58,14 +58,24 @@ def in_context(text: str, assignments: bool, found: tuple[Span, ...]) -> Iterato
                 yield last
 
 
-def _contexts(context: shapes.Context, text: str, lowered: str) -> Iterator[tuple[int, int]]:
-    """Yield the positions of a context's word and of the value after it."""
-    for word in context.words:
+def _places(text: str) -> dict[str, list[int]]:
+    """Return the positions of the words of all contexts; words that are not there have no entry."""
+    lowered = _lowered(text)
+    places: dict[str, list[int]] = {}
+    for word in shapes.CONTEXT_WORDS:
         at = lowered.find(word)
         while at >= 0:
+            places.setdefault(word, []).append(at)
+            at = lowered.find(word, at + len(word))
+    return places
+
+
+def _contexts(context: shapes.Context, text: str, places: dict[str, list[int]]) -> Iterator[tuple[int, int]]:
+    """Yield the positions of a context's word and of the value after it."""
+    for word in context.words if places else ():
+        for at in places.get(word, ()):
             if match := context.before.match(text, at):
                 yield at, match.end()
-            at = lowered.find(word, at + len(word))
 
 
 def _assigned_name(text: str, at: int, found: tuple[Span, ...]) -> str:
@@ -85,11 +95,11 @@ def _assigned_name(text: str, at: int, found: tuple[Span, ...]) -> str:
 def open_values(text: str, token: int, assignments: bool) -> Iterator[int]:
     """Yield the start of values that a context makes secret and that may continue beyond the text; `token` is the
     start of its last token."""
-    line = text.rfind("\n") + 1
+    line = max(text.rfind("\n") + 1, token - shapes.LONGEST_CONTEXT)
     last = text[line:]
-    lowered = _lowered(last)
+    places = _places(last)
     for context in (*shapes.ALWAYS, shapes.ASSIGNED) if assignments else shapes.ALWAYS:
-        for _, start in _contexts(context, last, lowered):
+        for _, start in _contexts(context, last, places):
             if token <= line + start < len(text):
                 yield line + start
 

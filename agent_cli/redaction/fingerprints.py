@@ -6,11 +6,15 @@ and only there is a hash computed. Pure.
 """
 
 import hashlib
+import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
+
+from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .span import Span
 
@@ -19,7 +23,9 @@ GRAM = 4
 _GRAM_BITS = 0xFFF
 _END = 32
 """Number of characters hashed at each end, so that the cost per position is independent of the value's length."""
-_MOST_REMEMBERED = 100_000
+_MOST_REMEMBERED = 10_000
+_MARK = re.compile(b"\x01")
+_NOT_ASCII = lazy_regex(r"[^\x00-\x7f]")
 
 
 class Fingerprint(NamedTuple):
@@ -56,6 +62,33 @@ def _begins(text: str) -> int:
     return zlib.crc32(text[:GRAM].encode("utf-8", "surrogatepass")) & _GRAM_BITS
 
 
+def _all_begins(data: bytes) -> tuple[bytes, bytes]:
+    """Return `_begins` for each position of an ASCII text, as the low and the high bytes. A CRC is linear: that of
+    four bytes is the exclusive or of a value for each byte, so whole texts are looked up and combined at once."""
+    size = len(data) - GRAM + 1
+    halves = []
+    for tables in _crc_tables():
+        combined = 0
+        for at, table in enumerate(tables):
+            combined ^= int.from_bytes(data.translate(table)[at : at + size], "little")
+        halves.append(combined.to_bytes(size, "little"))
+    return halves[0], halves[1]
+
+
+@cache
+def _crc_tables() -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return tables of the low and of the high bytes that each byte adds to a checksum, by its place."""
+    zero = zlib.crc32(bytes(GRAM))
+
+    def added(place: int, byte: int) -> int:
+        alone = zlib.crc32(bytes(place) + bytes((byte,)) + bytes(GRAM - 1 - place))
+        return (alone if place == 0 else alone ^ zero) & _GRAM_BITS
+
+    values = [[added(place, byte) for byte in range(256)] for place in range(GRAM)]
+    low = tuple(bytes(value & 0xFF for value in row) for row in values)
+    return low, tuple(bytes(value >> 8 for value in row) for row in values)
+
+
 class Recognizer:
     """Finds known secrets in texts."""
 
@@ -83,15 +116,25 @@ class Recognizer:
         """Yield the known secrets in a text."""
         if not self.longest:
             return
-        known, size = self._by_gram, len(text)
-        for at in range(size - GRAM + 1):
-            gram = text[at : at + GRAM]
-            forms = known.get(gram)
-            if forms is None:
-                forms = self._beginning_with(gram)
-            for length, hashed, name in forms:
+        size = len(text)
+        for at in self._possible_starts(text):
+            for length, hashed, name in self._beginning_with(text[at : at + GRAM]):
                 if at + length <= size and digest(self._key, text[at : at + length]) == hashed:
                     yield Span(at, at + length, name)
+
+    def _possible_starts(self, text: str) -> list[int]:
+        """Return the positions in a text at which a known secret may start, in order."""
+        if len(text) < GRAM:
+            return []
+        low, high = _all_begins(text.encode("ascii", "replace"))
+        marks = bytearray(256)
+        for begins in self._by_beginning:
+            marks[begins & 0xFF] = 1
+        places = [match.start() for match in _MARK.finditer(low.translate(marks))]
+        found = {at for at in places if low[at] | high[at] << 8 in self._by_beginning}
+        for match in _NOT_ASCII.finditer(text):  # the checksums are of UTF-8, and are not right around these
+            found.update(range(max(0, match.start() - GRAM + 1), min(match.start() + 1, len(text) - GRAM + 1)))
+        return sorted(found)
 
     def possible_secret_start(self, text: str, start: int) -> int:
         """Return the position, from `start` on, at which the end of `text` may be the start of a known secret; its

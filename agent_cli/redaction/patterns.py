@@ -151,6 +151,7 @@ ALWAYS = (
     Context(_WORDS, lazy_regex(rf"{_NAME}\\?[\"']?[ \t]{{0,3}}:[ \t]{{0,3}}\\?[\"']"), "", looks_random),
 )
 ASSIGNED = Context(_WORDS, lazy_regex(rf"{_NAME}{_SEPARATOR}"), "", looks_random)
+CONTEXT_WORDS = tuple(dict.fromkeys(word for context in (*ALWAYS, ASSIGNED) for word in context.words))
 NO_SECRET_NAME = lazy_regex(r"public|page|cursor|continuation|next[_-]?token", re.I)
 """Parts of names whose values are not secret: public keys, and tokens for the next page of a list."""
 BEFORE_NAME = lazy_regex(r"(?:[A-Za-z0-9_.]|(?<=[A-Za-z0-9])-){0,40}\Z")

@@ -98,6 +98,7 @@ class Masking:
     def _settled(self, text: str, base: int, spans: list[Span]) -> int:
         """Return the length of `text` that is decided, given its spans so far."""
         token = max(base, *(text.rfind(delimiter) + 1 for delimiter in shapes.DELIMITERS))
+        token = max(token, len(text) - _MAX_HELD)  # one that began before is released
         begun = shapes.begin_of_token(text, token)
         in_token = min(
             begun if begun >= 0 else len(text),

@@ -164,12 +164,39 @@ TELEGRAM_TAIL = lazy_regex(f":AA{_WORD}{{33}}(?!{_WORD})")
 TELEGRAM_HEAD = lazy_regex(r"(?<![A-Za-z0-9_])\d{8,10}\Z")
 TELEGRAM_HEAD_LENGTH = 11
 
-_TOKENS = tuple((start, shape) for shape in SHAPES for start in shape.starts)
+SHORTEST = 15
+"""Minimum number of characters of a token, its prefix included."""
+_RUN = lazy_regex(rf"(?<![A-Za-z0-9_.=+/-])[A-Za-z0-9_.=+/-]{{{SHORTEST},}}")
+"""The runs of characters that can contain a token."""
+_MARKS_OF_STARTS = ("://", "_", "-", ".", "=", "")
+
+
+def _by_mark() -> tuple[tuple[str, tuple[tuple[str, Shape], ...]], ...]:
+    """Return the prefixes grouped by a character in them, so that a text without it is not searched for them."""
+    rest = [(start, shape) for shape in SHAPES for start in shape.starts]
+    groups = []
+    for mark in _MARKS_OF_STARTS:
+        groups.append((mark, tuple(each for each in rest if mark in each[0])))
+        rest = [each for each in rest if mark not in each[0]]
+    return tuple(groups)
+
+
+_TOKENS = _by_mark()
+
+
+def _present(text: str) -> Iterator[tuple[str, Shape]]:
+    """Yield the prefixes in a text that may begin a token."""
+    runs = " ".join(_RUN.findall(text))
+    for mark, group in _TOKENS:
+        if mark == "://":
+            yield from group if mark in text else ()
+        elif mark in runs:
+            yield from (each for each in group if each[0] in runs)
 
 
 def tokens(text: str, *, judged: bool = True) -> Iterator[Span]:
     """Yield tokens recognized by their shape; without `judged`, also placeholders of that shape."""
-    for start, shape in _TOKENS:
+    for start, shape in _present(text):
         at = text.find(start)
         while at >= 0:
             match = shape.whole.match(text, at) if shape.inside or _at_edge(text, at) else None

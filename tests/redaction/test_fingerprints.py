@@ -67,7 +67,16 @@ PIECES = st.one_of(
     ),
     st.sampled_from(["token: ", "=", "\n", " ", "://u:", "an ordinary line of text\n"]),
     st.text('abc1-_= \n"', max_size=12),
+    st.text("pä漢😀\udc80 ", max_size=12),
 )
+
+
+@settings(max_examples=tries(200), deadline=None)
+@given(st.lists(PIECES, max_size=10))
+def test_whatever_is_around_it_a_value_is_found_where_it_is(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    plain = [(span.start, span.end) for span in Redactor({**GONE, **HERE}).recognized(text)]
+    assert sorted((span.start, span.end) for span in REDACTOR.recognized(text)) == sorted(plain)
 
 
 @settings(max_examples=tries(200), deadline=None)

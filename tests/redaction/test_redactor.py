@@ -3,13 +3,15 @@
 import base64
 import json
 import random
+import re
+import re._parser as re_parser
 from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.redaction import patterns
+from agent_cli.redaction import patterns, token_shapes
 from agent_cli.redaction.redactor import PLACEHOLDER, Redactor, is_worth_masking
 from tests.costs import assert_linear
 from tests.fuzz import LEVEL, tries
@@ -271,6 +273,13 @@ def test_a_stream_gives_what_the_whole_text_gives(
 ) -> None:
     text = "".join(pieces)
     assert streamed(text, sizes, assignments, most) == REDACTOR.mask(text, assignments)
+
+
+def test_every_token_is_in_the_runs_that_are_searched() -> None:
+    for shape in token_shapes.SHAPES:
+        if shape.starts != ("://",):
+            assert all(re.fullmatch(r"[A-Za-z0-9_.=+/-]+", start) for start in shape.starts)
+            assert re_parser.parse(shape.pattern).getwidth()[0] >= token_shapes.SHORTEST, shape.name
 
 
 SHORT = join("xox", "b-", "76955value")

@@ -100,7 +100,7 @@ async def test_the_time_limit_is_clamped_and_has_a_default(context: ToolContext)
     outcome = await call(context, "shell", command="sleep 0.3; echo done", timeout_s=-5)
     assert outcome.ok
     context = msgspec.structs.replace(context, shell_timeout_s=1.0)
-    assert "still running after 1.0 s" in (await call(context, "shell", command="sleep 300")).text
+    assert "[still running after " in (await call(context, "shell", command="sleep 300")).text
 
 
 async def test_a_background_process_is_told_and_its_output_goes_on(context: ToolContext, root: Path) -> None:
