@@ -22,6 +22,7 @@ from agent_cli.protocol.json_text import decode_json
 from ..types.client import ServerError
 from ..types.definition import ServerDefinition
 from .http_failures import MARK, HttpFailure, of_exception, of_status, shown_url
+from .incoming import mended
 from .process import MAX_MESSAGE_BYTES
 
 _CONNECT_S = 10.0
@@ -104,8 +105,8 @@ class MessageTransport(httpx2.AsyncBaseTransport):
                 raise
             return self._answer(request, of_exception(error))
         if not is_message:
-            return response
-        return await self._checked(request, response)
+            return _with_mended_text(response)
+        return _with_mended_text(await self._checked(request, response))
 
     async def aclose(self) -> None:
         for way in self._ways.values():
@@ -169,8 +170,7 @@ class _Bounded(httpx2.AsyncByteStream):
     def __init__(self, response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         self._stream = response.stream
-        is_plain = response.headers.get("content-encoding", "identity").lower() in ("", "identity")
-        self._most = MAX_MESSAGE_BYTES if is_plain else MAX_MESSAGE_BYTES // _COMPRESSED_SHARE
+        self._most = MAX_MESSAGE_BYTES if _is_plain(response) else MAX_MESSAGE_BYTES // _COMPRESSED_SHARE
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
@@ -185,6 +185,40 @@ class _Bounded(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+class _MendedText(httpx2.AsyncByteStream):
+    """The body of a response line by line, with text that every parser accepts."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        rest = bytearray()
+        async for chunk in self._stream:
+            end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+            if end or len(rest) > MAX_MESSAGE_BYTES:  # too long for us: the SDK says so
+                yield mended(bytes(rest) + chunk[:end])
+                rest = bytearray(chunk[end:])
+            else:
+                rest += chunk
+        yield mended(bytes(rest))
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _with_mended_text(response: httpx2.Response) -> httpx2.Response:
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in ("application/json", "text/event-stream") and _is_plain(response):
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _MendedText(response.stream)
+    return response
+
+
+def _is_plain(response: httpx2.Response) -> bool:
+    """Return True if the body of a response is not compressed."""
+    return response.headers.get("content-encoding", "identity").lower() in ("", "identity")
 
 
 def has_credentials(definition: ServerDefinition) -> bool:

@@ -1,16 +1,12 @@
 """A server as a child process: newline-delimited JSON over its standard streams."""
 
 import asyncio
-import contextlib
 import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-import msgspec
-
 from agent_cli.fs.inline_python import safe_path
-from agent_cli.protocol.json_text import decode_json
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner, Running
 from agent_cli.sandbox.profile.confinement import Confinement
 
@@ -29,7 +25,7 @@ _PASSED_ON_PREFIXES = ("NODE_", "NPM_CONFIG_", "npm_config_", "UV_", "PIP_", "SS
 
 
 class ServerProcess:
-    """A started server. Its messages are read with `messages`; other output goes to the log."""
+    """A started server. Its messages are read with `lines`; other output goes to the log."""
 
     def __init__(self, name: str, handlers: Handlers) -> None:
         self.name = name
@@ -73,18 +69,15 @@ class ServerProcess:
             raise ServerError(f"The MCP server {self.name} did not start: {error}.") from error
         self._running.ended.add_done_callback(lambda _: self._has_ended())
 
-    async def messages(self) -> AsyncIterator[bytes]:
-        """Yield the server's messages, line by line, until it ends. Lines that are not JSON objects go to the log,
-        because some servers print to stdout what belongs to stderr."""
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Yield the server's lines until it ends, except empty ones."""
         while (line := await self._lines.get()) is not None:
             self._waiting_bytes -= len(line)
-            if line.lstrip()[:1] == b"{" and _is_json(line):
+            if line.strip():
                 yield line
-            elif line.strip():
-                self.reject(line)
 
     def reject(self, line: bytes) -> None:
-        """Log a line that is not a message."""
+        """Log a line that is not a message; some servers print to stdout what belongs to stderr."""
         text = line[:_SHOWN_BYTES].decode("utf-8", "replace")
         self._rejected = (asyncio.get_running_loop().time(), text)
         self._handlers.log(f"(not a message) {text}")
@@ -198,10 +191,3 @@ def _holds_secret(name: str, value: str) -> bool:
 
     is_named = any(word in name.upper() for word in _SECRET_WORDS)
     return is_named or is_secret(name, value) or re.search(r"://[^/\s]*@", value) is not None
-
-
-def _is_json(line: bytes) -> bool:
-    with contextlib.suppress(msgspec.DecodeError):
-        decode_json(line, type=msgspec.Raw)
-        return True
-    return False

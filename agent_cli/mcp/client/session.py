@@ -3,7 +3,7 @@ requests from a server, and the choice of the protocol era."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import anyio
@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..types.client import ServerError
 from .http_failures import HttpFailure
+from .incoming import parts_of, substitute
 from .process import ServerProcess
 
 _ROUNDS = 10
@@ -141,6 +142,23 @@ class CountedStream:
             yield item
 
 
+def _messages(line: bytes, process: ServerProcess) -> Iterator[wire.JSONRPCMessage]:
+    """Yield the messages in a line. What is not one goes to the log; if it was meant as an answer, an error takes
+    its place."""
+    try:
+        parts = parts_of(line)
+    except ValueError:
+        process.reject(line)
+        return
+    for part in parts:
+        try:
+            yield wire.jsonrpc_message_adapter.validate_json(part, by_name=False)
+        except ValueError:
+            process.reject(part)
+            if (error := substitute(part)) is not None:
+                yield error
+
+
 @contextlib.asynccontextmanager
 async def over_process(process: ServerProcess, on_failure: Callable[[HttpFailure], None]) -> AsyncIterator[Any]:
     """Carry the SDK's messages over a server's standard streams; the process ends with the context. The only
@@ -150,13 +168,9 @@ async def over_process(process: ServerProcess, on_failure: Callable[[HttpFailure
 
     async def read() -> None:
         async with into_session:
-            async for line in process.messages():
-                try:
-                    message = wire.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError:
-                    process.reject(line)
-                    continue
-                await into_session.send(SessionMessage(message))
+            async for line in process.lines():
+                for message in _messages(line, process):
+                    await into_session.send(SessionMessage(message))
 
     async def write() -> None:
         async with from_session:

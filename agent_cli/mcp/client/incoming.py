@@ -1,0 +1,89 @@
+"""Text from a server, understood as far as possible: halves of characters and bytes that are not UTF-8 are
+replaced, batches are taken apart, and an answer that is not valid is an error for its request instead of a lost
+message."""
+
+import re
+from typing import Any
+
+import mcp_types as wire
+import msgspec
+
+UNREAD = "Failed to parse JSON response: "
+"""Beginning of the SDK's message about an answer that it could not read."""
+_MARK = b"\xef\xbb\xbf"
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL
+)
+_HALF_BYTES = 6
+_ID = rb'"id"\s*:\s*(\d{1,15})'
+_VERSION = rb'"jsonrpc"\s*:\s*"2\.0"'
+_ANSWER = re.compile(
+    rb'\{\s*(?:%b\s*,\s*)?%b\s*,\s*"(?:result|error)"\s*:.*\}\s*\Z|\{\s*"(?:result|error)"\s*:.*,\s*%b\s*,\s*%b\s*\}\s*\Z'
+    % (_VERSION, _ID, _VERSION, _ID),
+    re.DOTALL,
+)
+"""An answer by its ends, in the order in which the SDKs write: what is between may be too much for a parser."""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """An answer that need not be valid."""
+
+    id: int | str
+    error: Any = msgspec.UNSET
+    method: Any = msgspec.UNSET
+
+
+def mended(text: bytes) -> bytes:
+    """Return JSON text that every parser accepts: half of a character, as programs write that cut texts by UTF-16
+    units, and bytes that are not UTF-8 become U+FFFD."""
+    if not text.isascii():
+        text = text.decode("utf-8", "replace").encode()
+    return _ESCAPE.sub(_whole, text) if _SURROGATE.search(text) else text
+
+
+def _whole(escape: "re.Match[bytes]") -> bytes:
+    found = escape[0]
+    is_half = len(found) == _HALF_BYTES and _SURROGATE.fullmatch(found)
+    return rb"\ufffd" if is_half else found
+
+
+def parts_of(line: bytes) -> list[bytes]:
+    """Return the messages in a line: one, or those of a batch, which servers may send in the revision of March
+    2025.
+
+    Raises:
+        ValueError: it is neither an object nor a list of objects.
+    """
+    line = line.removeprefix(_MARK).strip()
+    if line[:1] == b"{":
+        return [mended(line)]
+    try:
+        parts = [bytes(part) for part in msgspec.json.decode(line, type=list[msgspec.Raw])]
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError("no message") from error
+    if not parts or any(part[:1] != b"{" for part in parts):
+        raise ValueError("no batch of messages")
+    return [mended(part) for part in parts]
+
+
+def substitute(text: bytes) -> "wire.JSONRPCError | None":
+    """Return the error to deliver instead of an answer that is not valid, so that nobody waits for it; None if it
+    is not known what it answers."""
+    try:
+        answer = msgspec.json.decode(text, type=_Answer)
+    except (msgspec.DecodeError, RecursionError):
+        found = _ANSWER.match(text)
+        return _error(int(found[1] or found[2]), f"{UNREAD}it is not valid JSON") if found else None
+    if answer.method is not msgspec.UNSET:
+        return None
+    if answer.error in (msgspec.UNSET, None):
+        return _error(answer.id, f"{UNREAD}validation error")
+    said = answer.error.get("message") if isinstance(answer.error, dict) else None
+    return _error(answer.id, str(said or answer.error))
+
+
+def _error(number: int | str, message: str) -> wire.JSONRPCError:
+    return wire.JSONRPCError(
+        jsonrpc="2.0", id=number, error=wire.ErrorData(code=wire.INTERNAL_ERROR, message=message)
+    )

@@ -1,0 +1,134 @@
+"""Answers that are not quite what the protocol says: what can be read is read, and nobody waits for the rest."""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from agent_cli.mcp.client.incoming import mended
+from agent_cli.mcp.types.client import ServerError
+from agent_cli.mcp.types.definition import ServerDefinition
+
+from .test_http import Handler, serving, to
+from .world import PATIENCE_S, Answers, Lab
+
+SERVER = r"""
+import json, sys
+
+answers = json.loads(sys.argv[1])
+out = sys.stdout.buffer
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method, number = message["method"], message["id"]
+    result = {"server/discover": None, "tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+              "initialize": {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}},
+                             "serverInfo": {"name": "raw", "version": "1"}}}.get(method)
+    if method in answers:
+        text = answers[method].replace("ID", str(number)).replace("DEEP", "[" * 5000 + "]" * 5000)
+    elif result is None:
+        text = json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "unknown"}})
+    else:
+        text = json.dumps({"jsonrpc": "2.0", "id": number, "result": result})
+    out.write(text.encode("latin-1") + b"\n")
+    out.flush()
+"""
+
+
+def raw(**answers: str) -> ServerDefinition:
+    """A server that writes its answers exactly so; `tools_call` is for `tools/call`."""
+    written = json.dumps({method.replace("_", "/"): text for method, text in answers.items()})
+    return ServerDefinition(name="demo", transport="stdio", command=(sys.executable, "-c", SERVER, written))
+
+
+def answer(text: str, more: str = "") -> str:
+    return f'{{"jsonrpc":"2.0","id":ID,"result":{{"content":[{{"type":"text","text":"{text}"}}]{more}}}}}'
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (answer(r"half \ud83d end"), "half \ufffd end"),
+        (answer("caf\xe9"), "caf\ufffd"),
+        (answer("ok", ',"structuredContent":{"share":NaN}'), 'ok\n{"share":null}'),
+        (f"[{answer('in a batch')}]", "in a batch"),
+        ("\xef\xbb\xbf" + answer("marked"), "marked"),
+    ],
+)
+async def test_an_answer_is_read_as_far_as_it_can_be(lab: Lab, written: str, read: str) -> None:
+    client = await lab.connect(raw(tools_call=written))
+    assert (await asyncio.wait_for(client.call("t", {}), PATIENCE_S)).text == read
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('{"jsonrpc":"2.0","id":ID,"result":"hello"}', "sent an answer that is not a JSON-RPC message."),
+        ('{"jsonrpc":"2.0","id":ID}', "sent an answer that is not a JSON-RPC message."),
+        ('{"id":ID,"result":{"content":[]}}', "sent an answer that is not a JSON-RPC message."),
+        ('{"jsonrpc":"2.0","id":ID,"error":{"code":"E1","message":"full"}}', "refused: full."),
+        ('{"jsonrpc":"2.0","id":ID,"error":"full"}', "refused: full."),
+        ('{"jsonrpc":"2.0","id":ID,"result":{"a":DEEP}}', "sent an answer that cannot be used: it is not valid"),
+        ('{"result":{"a":DEEP},"jsonrpc":"2.0","id":ID}', "sent an answer that cannot be used: it is not valid"),
+    ],
+)
+async def test_nobody_waits_for_an_answer_that_came_and_is_none(lab: Lab, written: str, said: str) -> None:
+    answers = Answers()
+    client = await lab.connect(raw(tools_call=written), answers)
+    for _ in range(2):  # the connection is still there
+        with pytest.raises(ServerError) as caught:
+            await client.call("t", {})
+        assert str(caught.value).startswith(f"The MCP server demo {said}")
+    assert not client.closed.done() and any("(not a message) " in line for line in answers.lines)
+
+
+async def test_half_a_character_in_a_list_costs_no_tool(lab: Lab) -> None:
+    tools = [{"name": name, "inputSchema": {"type": "object"}, "description": "\ud83d"} for name in ("a", "b")]
+    listed = json.dumps({"jsonrpc": "2.0", "id": 0, "result": {"tools": tools}}).replace('"id": 0', '"id":ID')
+    client = await lab.connect(raw(tools_list=listed))
+    assert [(tool.name, tool.description) for tool in client.offer.tools] == [("a", "\ufffd"), ("b", "\ufffd")]
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("text", [rb"half \ud83d end", b"half \xe9 end"])
+async def test_the_same_holds_over_http(lab: Lab, kind: str, text: bytes) -> None:
+    def serve(handler: Handler, message: dict[str, Any]) -> None:
+        results: dict[str, Any] = {
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "raw", "version": "1"},
+            },
+            "tools/list": {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [{"type": "text", "text": "TEXT"}]},
+        }
+        if "id" not in message:
+            return handler.reply(202)
+        if message["method"] not in results:
+            return handler.reply(400)
+        whole = {"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}
+        body = json.dumps(whole).encode().replace(b"TEXT", text)
+        handler.reply(200, b"data: %s\r\n\r\n" % body if kind.startswith("text") else body, content_type=kind)
+
+    with serving(serve) as server:
+        client = await lab.connect(to(server.url))
+        assert (await asyncio.wait_for(client.call("t", {}), PATIENCE_S)).text == "half \ufffd end"
+        await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        (rb'"\ud83d\ude00"', rb'"\ud83d\ude00"'),
+        (rb'"\ud83d\ud83d\ude00"', rb'"\ufffd\ud83d\ude00"'),
+        (rb'"\ude00\ud83d"', rb'"\ufffd\ufffd"'),
+        (rb'"\\ud83d and \\\ud83d"', rb'"\\ud83d and \\\ufffd"'),
+        ('"\u00e9\u2028"'.encode(), '"\u00e9\u2028"'.encode()),
+    ],
+)
+def test_only_halves_are_replaced(text: bytes, whole: bytes) -> None:
+    assert mended(text) == whole
+    json.loads(mended(text)).encode()
