@@ -1,5 +1,6 @@
 """Convert servers' responses from the protocol's JSON to our types."""
 
+import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -92,9 +93,10 @@ def elicitation_of(given: Mapping[str, Any]) -> Elicitation:
     if url := given.get("url"):
         return Elicitation(str(given.get("message", "")), url=str(url))
     schema = given.get("requestedSchema") or {}
-    required = schema.get("required") or ()
+    required, properties = _list(schema.get("required")), schema.get("properties")
     fields = tuple(
-        _field(str(name), each, name in required) for name, each in (schema.get("properties") or {}).items()
+        _field(str(name), each if isinstance(each, Mapping) else {}, name in required)
+        for name, each in (properties.items() if isinstance(properties, Mapping) else ())
     )
     return Elicitation(str(given.get("message", "")), fields)
 
@@ -120,11 +122,14 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> FormField:
 
 
 def _options(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    listed: Sequence[Any] = schema.get("enum") or ()
-    titled: Sequence[Any] = schema.get("oneOf") or schema.get("anyOf") or ()
-    return tuple(map(str, listed)) or tuple(
+    titled = _list(schema.get("oneOf")) or _list(schema.get("anyOf"))
+    return tuple(map(str, _list(schema.get("enum")))) or tuple(
         str(each["const"]) for each in titled if isinstance(each, Mapping) and "const" in each
     )
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
 
 
 def _plain(value: Any) -> str:
@@ -160,10 +165,19 @@ def _read_resource(resource: Mapping[str, Any], texts: list[str], images: list[I
 
 
 def _read_image(media_type: str, data: str, texts: list[str], images: list[Image]) -> None:
-    if media_type in _IMAGE_TYPES and 0 < len(data) <= _MAX_IMAGE_CHARS:
-        images.append(Image(media_type, data))
+    kind = media_type.lower().replace("image/jpg", "image/jpeg")
+    found = "".join(data.rpartition(";base64,")[2].split())  # some servers send a data URL, or lines
+    if kind in _IMAGE_TYPES and 0 < len(found) <= _MAX_IMAGE_CHARS and _is_base64(found):
+        images.append(Image(kind, found))
     else:
         texts.append(_not_shown("image", media_type, data))
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(binascii.a2b_base64(data, strict_mode=True))
+    except ValueError:
+        return False
 
 
 def _not_shown(kind: str, media_type: str, data: str) -> str:
@@ -173,10 +187,12 @@ def _not_shown(kind: str, media_type: str, data: str) -> str:
 def _says_same(text: str, structured: Any) -> bool:
     """Return True if a text block repeats the structured result; SDKs wrap a plain value as `{"result":
     VALUE}`."""
-    plain = structured.get("result") if isinstance(structured, dict) and len(structured) == 1 else None
-    if text == plain:
-        return True
+    is_wrapped = isinstance(structured, dict) and [*structured] == ["result"]
+    values = [structured, *(structured.values() if is_wrapped else ())]
     try:
-        return bool(decode_json(text) in (structured, plain))
+        said: Any = decode_json(text)
     except msgspec.DecodeError:
-        return False
+        said = text
+    return text in values or any(
+        said == value and isinstance(said, bool) == isinstance(value, bool) for value in values
+    )

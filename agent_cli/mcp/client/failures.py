@@ -14,8 +14,9 @@ from .session import UnansweredQuestion
 
 _UNREAD = re.compile(r"Failed to parse (JSON response|SSE message): ")
 _TOO_LARGE = "SSE stream failed: Server-sent event exceeded"
-_ENDED = ("Connection closed", "SSE stream ended")
+_CLOSED, _STREAM_ENDED = "Connection closed", "SSE stream ended"
 """The SDK's own messages; a server may send the same code with another message."""
+_OTHER_REVISION = "Unsupported protocol version from the server: "
 _MOST = f"{MAX_MESSAGE_BYTES // 1_000_000} MB"
 _MOST_CHARS = 500
 
@@ -45,6 +46,11 @@ def error_of(name: str, url: str, error: BaseException) -> ServerError:
             return ServerError(f"The MCP server {name} sent what is not valid: {place}: {first['msg']}.")
         case UnansweredQuestion():
             return ServerError(f"The MCP server {name} {_words(str(cause))}.")
+        case RuntimeError() if str(cause).startswith(_OTHER_REVISION):
+            revision = _words(str(cause).removeprefix(_OTHER_REVISION))
+            return ServerError(
+                f"The MCP server {name} speaks revision {revision} of the protocol, which is unknown."
+            )
         case _ if url:
             return of_exception(error).as_error(name, url)
         case _:
@@ -55,7 +61,9 @@ def is_closed(error: BaseException) -> bool:
     """Return True if an exception means that the connection ended."""
     cause = innermost(error)
     if isinstance(cause, MCPError):
-        return cause.code == wire.CONNECTION_CLOSED and cause.message.startswith(_ENDED)
+        return cause.code == wire.CONNECTION_CLOSED and (
+            cause.message == _CLOSED or cause.message.startswith(_STREAM_ENDED)
+        )
     return isinstance(cause, anyio.ClosedResourceError | anyio.BrokenResourceError)
 
 

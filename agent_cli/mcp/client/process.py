@@ -18,6 +18,8 @@ _GRACE_S = 0.7
 """Time a server may take to exit after its input is closed."""
 _DRAIN_S = 0.2
 """Time to wait for output after a server has ended."""
+_LAST_STEPS_S = 1.0
+"""Time a server may take to exit after it has closed its output."""
 _SHOWN_BYTES = 200
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "TZ")
 """Variables that every server gets; keys and tokens are passed only if its definition names them."""
@@ -41,6 +43,7 @@ class ServerProcess:
         """Time and start of the last line that was not a message."""
         self._is_closing = False
         self._draining: asyncio.Future[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
         self.broken = ""
         """Why it was given up; empty if it was not."""
         self.died = False
@@ -68,6 +71,7 @@ class ServerProcess:
         except ProcessError as error:
             raise ServerError(f"The MCP server {self.name} did not start: {error}.") from error
         self._running.ended.add_done_callback(lambda _: self._has_ended())
+        self._listening = asyncio.create_task(self._while_heard(self._running))
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield the server's lines until it ends, except empty ones."""
@@ -99,11 +103,6 @@ class ServerProcess:
         except ProcessError as error:
             raise ServerError(f"The MCP server {self.name} takes no messages: {error}.") from error
 
-    @property
-    def has_ended(self) -> bool:
-        """True if its main process is gone."""
-        return self._running is None or self._running.ended.done()
-
     async def wait(self) -> None:
         """Wait until it has ended or was given up."""
         await self._over.wait()
@@ -123,6 +122,8 @@ class ServerProcess:
         running.close_input()
         await asyncio.wait({running.gone}, timeout=_GRACE_S)
         await running.stop()
+        if self._listening is not None:
+            self._listening.cancel()
 
     def _take(self, chunk: bytes) -> None:
         if self.broken:
@@ -144,6 +145,13 @@ class ServerProcess:
             self.broken = f"The MCP server {self.name} {what} and was stopped."
             self._end()
         self._rest.clear()
+
+    async def _while_heard(self, running: Running) -> None:
+        """Give it up if it has closed its output and lives on: it can never answer again."""
+        await asyncio.wait({running.pipes[0].ended})
+        await asyncio.wait({running.ended}, timeout=_LAST_STEPS_S)
+        if not running.ended.done() and not self._is_closing:
+            self._give_up("closed its output")
 
     def _has_ended(self) -> None:
         self.died = not self._is_closing

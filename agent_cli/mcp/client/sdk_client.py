@@ -13,6 +13,7 @@ from mcp.client.session import ClientSession
 from mcp.client.subscriptions import listen
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from agent_cli import __version__
 
@@ -21,7 +22,7 @@ from ..types.definition import ServerDefinition
 from ..types.offer import CallOutcome, Offer, ToolDefinition
 from . import content
 from .failures import error_of, is_closed
-from .http_failures import HttpFailure
+from .http_failures import HttpFailure, carried
 from .process import ServerProcess
 from .questions import CallClock, ServerQuestions
 from .session import TolerantDispatcher, answering, call_tool, is_modern, negotiate, plain
@@ -298,14 +299,15 @@ class SdkClient:
         """Return the error for a failed request; give up a connection that is no longer usable."""
         if is_closed(error) and (self._process is not None or self._end is not None):
             await asyncio.wait({self.closed}, timeout=1.0)
-            return _again(self._end or self._ended())
+            if self.closed.done() or self._end is not None:
+                return _again(self._end or self._ended())
         failure = self._error_of(error)
         if isinstance(failure, ServerGone | LoginNeeded):
             self._give_up(failure)
         return failure
 
     def _error_of(self, error: BaseException) -> ServerError:
-        if self._process is not None and (self._process.has_ended or self._process.broken):
+        if self._process is not None and (self._process.died or self._process.broken):
             return self._ended()
         return error_of(self._definition.name, self._definition.url, error)
 
@@ -317,10 +319,10 @@ class SdkClient:
     async def _list_offer(self, session: ClientSession) -> Offer:
         capabilities = session.server_capabilities or wire.ServerCapabilities()
         tools = await self._pages(session.list_tools, "tools") if capabilities.tools else []
-        prompts = await self._pages(session.list_prompts, "prompts") if capabilities.prompts else []
+        prompts = await self._pages_if_any(session.list_prompts, "prompts") if capabilities.prompts else []
         resources: list[Any] = []
         if capabilities.resources:
-            resources = await self._pages(session.list_resources, "resources")
+            resources = await self._pages_if_any(session.list_resources, "resources")
             with contextlib.suppress(MCPError):  # templates are often unsupported
                 resources += await self._pages(session.list_resource_templates, "resourceTemplates")
         info = session.server_info
@@ -342,6 +344,17 @@ class SdkClient:
             elif len(found) < _MOST_TOOLS:
                 found[tool.name] = tool
         return tuple(sorted(found.values(), key=lambda tool: tool.name))
+
+    async def _pages_if_any(self, fetch: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
+        """Fetch a list without which the tools are still usable. A server that announces it and then refuses it
+        has none."""
+        try:
+            return await self._pages(fetch, key)
+        except (MCPError, ValidationError) as error:
+            if is_closed(error) or (isinstance(error, MCPError) and carried(error.data)):
+                raise
+            self._handlers.log(f"(left out) {key}: {self._error_of(error)}")
+            return []
 
     async def _pages(self, fetch: Callable[..., Awaitable[Any]], key: str) -> list[Any]:
         """Fetch a list page by page, up to a limit."""

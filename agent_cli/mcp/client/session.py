@@ -57,7 +57,7 @@ def is_modern(session: ClientSession) -> bool:
 
 
 class TolerantDispatcher(JSONRPCDispatcher[Any]):
-    """Removes list entries for which the SDK would reject the whole list, and unknown content from results."""
+    """Removes what the SDK would reject: bad entries of lists, and from results what is not valid."""
 
     def __init__(
         self, reads: Any, writes: Any, report: Callable[[str], None], give_up: Callable[[Exception], None]
@@ -78,8 +78,8 @@ class TolerantDispatcher(JSONRPCDispatcher[Any]):
         result = await super().send_raw_request(method, params, opts, **more)
         if (key := _LISTS.get(method)) is not None:
             return self._sound_list(method, key, result)
-        if method == "tools/call" and isinstance(result.get("content"), list):
-            return _known_content(result)
+        if method == "tools/call" and self._refusal(method, result):
+            return _sound_result(result)
         return result
 
     def _sound_list(self, method: str, key: str, result: dict[str, Any]) -> dict[str, Any]:
@@ -279,10 +279,27 @@ def _names_legacy(error: MCPError) -> bool:
     return not isinstance(named, list) or any(isinstance(each, str) and each < "2026" for each in named)
 
 
-def _known_content(result: dict[str, Any]) -> dict[str, Any]:
-    """Replace content blocks that the SDK rejects with an explanatory text."""
-    blocks = [block if _is_known(block) else _replacement(block) for block in result["content"]]
-    return {**result, "content": blocks}
+def _sound_result(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a call in a form that the SDK accepts, with all that can be understood: the call has
+    been made, and its result cannot be had again."""
+    content, structured = result.get("content"), result.get("structuredContent")
+    blocks = content if isinstance(content, list) else [] if content is None else [content]
+    sound = {**result, "content": list(map(_sound_block, blocks))}
+    if structured is not None and not isinstance(structured, dict):
+        sound["structuredContent"] = {"result": structured}  # as the SDKs wrap plain values
+    if not isinstance(result.get("_meta"), dict):
+        sound.pop("_meta", None)
+    return sound
+
+
+def _sound_block(block: Any) -> Any:
+    """Return a content block, without annotations if these are not valid, or an explanatory text instead of it."""
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
+    if isinstance(block, dict) and not _is_known(block):
+        plainer = {key: value for key, value in block.items() if key not in ("annotations", "_meta")}
+        return plainer if _is_known(plainer) else _replacement(block)
+    return block if _is_known(block) else _replacement(block)
 
 
 def _is_known(block: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from typing import Any
 
@@ -15,7 +16,7 @@ from .test_http import Handler, serving, to
 from .world import PATIENCE_S, Answers, Lab
 
 SERVER = r"""
-import json, sys
+import json, os, sys
 
 answers = json.loads(sys.argv[1])
 out = sys.stdout.buffer
@@ -33,6 +34,9 @@ for line in sys.stdin:
         text = json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "unknown"}})
     else:
         text = json.dumps({"jsonrpc": "2.0", "id": number, "result": result})
+    if text == "CLOSE":
+        os.close(1)
+        continue
     out.write(text.encode("latin-1") + b"\n")
     out.flush()
 """
@@ -48,6 +52,20 @@ def answer(text: str, more: str = "") -> str:
     return f'{{"jsonrpc":"2.0","id":ID,"result":{{"content":[{{"type":"text","text":"{text}"}}]{more}}}}}'
 
 
+LISTED = '{"jsonrpc":"2.0","id":ID,"result":{"%s":[]}}'
+
+
+def announcing(**changes: Any) -> str:
+    """An answer to `initialize`."""
+    usual = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+    result = {**usual, "serverInfo": {"name": "raw", "version": "1"}, **changes}
+    return json.dumps({"jsonrpc": "2.0", "id": 0, "result": result}).replace('"id": 0', '"id":ID')
+
+
+def refusal(message: str) -> str:
+    return f'{{"jsonrpc":"2.0","id":ID,"error":{{"code":-32000,"message":"{message}"}}}}'
+
+
 @pytest.mark.parametrize(
     ("written", "read"),
     [
@@ -56,6 +74,11 @@ def answer(text: str, more: str = "") -> str:
         (answer("ok", ',"structuredContent":{"share":NaN}'), 'ok\n{"share":null}'),
         (f"[{answer('in a batch')}]", "in a batch"),
         ("\xef\xbb\xbf" + answer("marked"), "marked"),
+        (answer("kept", ',"structuredContent":[1,2]'), 'kept\n{"result":[1,2]}'),
+        (answer("kept", ',"_meta":"none"'), "kept"),
+        ('{"jsonrpc":"2.0","id":ID,"result":{"content":"kept"}}', "kept"),
+        ('{"jsonrpc":"2.0","id":ID,"result":{"structuredContent":{"sum":3}}}', '{"sum":3}'),
+        (answer("kept").replace('"}]', '","annotations":{"priority":7}}]'), "kept"),
     ],
 )
 async def test_an_answer_is_read_as_far_as_it_can_be(lab: Lab, written: str, read: str) -> None:
@@ -83,6 +106,49 @@ async def test_nobody_waits_for_an_answer_that_came_and_is_none(lab: Lab, writte
             await client.call("t", {})
         assert str(caught.value).startswith(f"The MCP server demo {said}")
     assert not client.closed.done() and any("(not a message) " in line for line in answers.lines)
+
+
+@pytest.mark.parametrize("method", ["prompts_list", "resources_list"])
+async def test_a_list_that_was_announced_and_is_refused_costs_no_tool(lab: Lab, method: str) -> None:
+    answers = Answers()
+    hello = announcing(protocolVersion="2025-06-18", capabilities={"tools": {}, "prompts": {}, "resources": {}})
+    lists = {
+        "prompts_list": LISTED % "prompts",
+        "resources_list": LISTED % "resources",
+        method: refusal("no such"),
+    }
+    client = await lab.connect(raw(initialize=hello, **lists), answers)
+    assert [tool.name for tool in client.offer.tools] == ["t"]
+    assert any(f"(left out) {method.partition('_')[0]}: " in line for line in answers.lines)
+
+
+@pytest.mark.parametrize(
+    ("hello", "said"),
+    [
+        ({"protocolVersion": "2023-01-01"}, "speaks revision 2023-01-01 of the protocol, which is unknown."),
+        ({"serverInfo": None}, "sent what is not valid: serverInfo: "),
+    ],
+)
+async def test_a_greeting_that_is_not_valid_is_the_cause_that_is_named(
+    lab: Lab, hello: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ServerError, match=re.escape(f"The MCP server demo {said}")):
+        await lab.connect(raw(initialize=announcing(**hello)))
+
+
+async def test_a_refusal_that_speaks_of_another_connection_does_not_end_ours(lab: Lab) -> None:
+    client = await lab.connect(raw(tools_call=refusal("Connection closed by the database")))
+    for _ in range(2):
+        with pytest.raises(ServerError, match="demo refused: Connection closed by the database"):
+            await client.call("t", {})
+    assert not client.closed.done()
+
+
+async def test_a_server_that_closes_its_output_and_lives_on_is_given_up(lab: Lab) -> None:
+    client = await lab.connect(raw(tools_call="CLOSE"))
+    with pytest.raises(ServerError, match="demo closed its output and was stopped"):
+        await asyncio.wait_for(client.call("t", {}), PATIENCE_S)
+    assert client.closed.done()
 
 
 async def test_half_a_character_in_a_list_costs_no_tool(lab: Lab) -> None:
