@@ -22,6 +22,7 @@ from .types.client import (
     SamplingRequest,
     ServerError,
     ServerGone,
+    SessionEnded,
 )
 from .types.definition import ServerDefinition
 from .types.offer import CallOutcome, ToolDefinition
@@ -138,24 +139,44 @@ class Connection(Handlers):
     async def call(
         self, tool: ToolDefinition, arguments: Mapping[str, Any], on_progress: Callable[[str], None]
     ) -> CallOutcome:
-        """Call a tool. If the connection breaks, a repeatable call is made once more.
+        """Call a tool. If the connection breaks, a repeatable call is made once more; so is one that the server
+        did not take because it had forgotten the session.
 
         Raises:
             ServerError: the call failed.
         """
         before = self.current(tool.name)
-        for may_retry in (tool.may_be_repeated, False):
-            client = await self.ready()
+
+        async def ask(client: Client) -> CallOutcome:
             if before is not None and self.current(tool.name) != before:
                 raise ServerError(
                     f"The MCP server {self.definition.name} came back with another definition of {tool.name},"
                     " which the user has to see first. Call it again to have it shown."
                 )
+            return await client.call(tool.name, arguments, on_progress)
+
+        return await self._sent(ask, may_repeat=tool.may_be_repeated)
+
+    async def read(self, ask: Callable[[Client], Awaitable[CallOutcome]]) -> CallOutcome:
+        """Send a request that changes nothing. If the connection breaks, it is sent once more.
+
+        Raises:
+            ServerError: it failed.
+        """
+        return await self._sent(ask, may_repeat=True)
+
+    async def _sent(self, ask: Callable[[Client], Awaitable[CallOutcome]], *, may_repeat: bool) -> CallOutcome:
+        """Send a request; once more if it may be repeated or was not taken."""
+        for is_last in (False, True):
+            client = await self.ready()
             try:
-                return await client.call(tool.name, arguments, on_progress)
+                return await ask(client)
             except ServerGone as error:
                 self._drop(client)
-                if not may_retry:
+                was_taken = not isinstance(error, SessionEnded)
+                if not was_taken and self._starts:
+                    self._starts.pop()  # it did not die
+                if is_last or (was_taken and not may_repeat):
                     raise ServerError(self._in_words(error)) from error
             except LoginNeeded as error:
                 self._drop(client)

@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from agent_cli.protocol.actions import EXTERNAL_SOURCE
 from agent_cli.tools.kit.base import ToolError, ToolOutcome
 
-from .connection import Connection
 from .servers import Servers
-from .types.client import Client, ServerError, ServerGone
+from .types.client import Client, ServerError
 from .types.offer import CallOutcome, PromptDefinition
 
 _AFTER = ".,;:!?)]}*_'"
@@ -77,12 +76,8 @@ class ServerDocuments:
 
     async def _asked(self, server: str, ask: Callable[[Client], Awaitable[CallOutcome]]) -> CallOutcome:
         """Send a read-only request to a server; once more if it has died."""
-        connection: Connection = self._servers.connections[server]
         try:
-            try:
-                return await ask(await connection.ready())
-            except ServerGone:
-                return await ask(await connection.ready())
+            return await self._servers.connections[server].read(ask)
         except ServerError as error:
             raise ToolError(str(error)) from error
 

@@ -1,9 +1,11 @@
 """A server of a session is started when needed, again when it died, and never more often than is sensible."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from tests.rows import each_row
 
 from .client.oauth_server import Browser, oauth_server
+from .client.test_http import Handler, serving, to
 from .client.world import FAULT_SERVER, PATIENCE_S, is_alive, pids, served, until
 
 READS = ToolDefinition("read_only", annotations={"readOnlyHint": True})
@@ -234,9 +237,84 @@ async def test_a_session_that_the_server_forgot_is_opened_anew(desk: Desk, tmp_p
     async with served(tmp_path, *command, "0") as address:
         connection = desk.to(ServerDefinition(name="demo", transport="http", url=f"{address}/mcp"))
         await connection.ready()
+    for attempts, tool in enumerate((READS, ECHO) * 3, 2):
+        async with served(tmp_path, *command, address.rpartition(":")[2]):
+            assert (await call(connection, tool, text="again")).text.startswith(("read by process ", "again"))
+        assert desk.attempts == attempts
+
+
+async def test_a_document_is_read_in_a_new_session_if_the_server_forgot_ours(desk: Desk, tmp_path: Path) -> None:
+    command = (sys.executable, str(FAULT_SERVER), "--era", "legacy", "--http")
+    async with served(tmp_path, *command, "0") as address:
+        connection = desk.to(ServerDefinition(name="demo", transport="http", url=f"{address}/mcp"))
+        await connection.ready()
     async with served(tmp_path, *command, address.rpartition(":")[2]):
-        assert (await call(connection, READS)).text.startswith("read by process ")
-    assert desk.attempts == 2
+        outcome = await connection.read(lambda client: client.read_resource("note://today"))
+    assert outcome.text == "The note at note://today"
+
+
+async def test_a_call_that_the_server_may_have_taken_is_not_repeated_when_its_session_ends(desk: Desk) -> None:
+    taken, at_work, no = [], threading.Event(), threading.Event()
+
+    def serve(handler: Handler, message: dict[str, Any]) -> None:
+        if message["method"] == "initialize":
+            hello = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "raw", "version": "1"}}
+            answer = {**hello, "capabilities": {"tools": {}}}
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}).encode()
+            return handler.reply(200, body, content_type="application/json", mcp_session_id="one")
+        if message["method"] == "tools/list":
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": []}}).encode()
+            return handler.reply(200, body, content_type="application/json")
+        if message["method"] == "tools/call" and message["params"]["name"] == "slow":
+            taken.append(message["id"])
+            at_work.set()
+            no.wait(PATIENCE_S)
+        return handler.reply(404 if message["method"] == "tools/call" else 202)
+
+    with serving(serve) as server:
+        connection = desk.to(to(server.url))
+        slow = asyncio.create_task(call(connection, SLOW))
+        await asyncio.to_thread(at_work.wait, PATIENCE_S)
+        with pytest.raises(ServerError, match="has ended the session"):
+            await call(connection, ECHO)
+        with pytest.raises(ServerError, match="has ended the session"):
+            await slow
+        no.set()
+        await connection.aclose()
+    assert len(taken) == 1
+
+
+async def test_a_session_that_is_refused_with_400_is_opened_anew(desk: Desk) -> None:
+    """So answer servers that follow the examples of the TypeScript SDK, once they have been restarted."""
+    known: set[str] = set()
+
+    def serve(handler: Handler, message: dict[str, Any]) -> None:
+        session = handler.headers.get("mcp-session-id")
+        if message["method"] == "initialize":
+            known.add(f"session-{len(server.seen)}")
+            hello = {"protocolVersion": "2025-06-18", "serverInfo": {"name": "raw", "version": "1"}}
+            answer = {"result": {**hello, "capabilities": {"tools": {}}}}
+            more = {"mcp_session_id": max(known)}
+        elif session not in known:
+            no = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": no}).encode()
+            return handler.reply(400, body, content_type="application/json")
+        elif "id" not in message:
+            return handler.reply(202)
+        elif message["method"] == "tools/list":
+            answer, more = {"result": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}}, {}
+        else:
+            answer, more = {"result": {"content": [{"type": "text", "text": session}]}}, {}
+        body = json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode()
+        return handler.reply(200, body, content_type="application/json", **more)
+
+    with serving(serve) as server:
+        connection = desk.to(to(server.url))
+        first = (await call(connection, ECHO)).text
+        known.clear()
+        second = (await call(connection, ECHO)).text
+        assert second in known and second != first
+        await connection.aclose()
 
 
 async def test_many_changes_are_looked_at_together(desk: Desk) -> None:

@@ -25,6 +25,8 @@ from .http_failures import MARK, HttpFailure, of_exception, of_status, shown_url
 from .incoming import mended
 from .process import MAX_MESSAGE_BYTES
 
+SESSION = "mcp-session-id"
+"""Header that names the session of a request."""
 _CONNECT_S = 10.0
 _MOST_ERROR_BYTES = 65_536
 _COMPRESSED_SHARE = 1_000
@@ -124,7 +126,7 @@ class MessageTransport(httpx2.AsyncBaseTransport):
     async def _checked(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         owns = has_credentials(self._definition)
-        in_session = "mcp-session-id" in request.headers
+        in_session = SESSION in request.headers
         failure = of_status(response, has_own_credentials=owns, in_session=in_session)
         if failure is not None:
             return await self._failed(request, response, failure, kind)
@@ -141,8 +143,11 @@ class MessageTransport(httpx2.AsyncBaseTransport):
         """Return a response with the failure, or the server's own if it describes the error in the protocol."""
         body = await _beginning(response) if kind == "application/json" else b""
         await response.aclose()
-        error = _own_error(body)
-        if error is not None and failure.kind == "refused":
+        refusal = _own_error(body)
+        if refusal is not None and refusal.id is None and failure.status == 400 and SESSION in request.headers:
+            words = f"does not take requests of this session: {refusal.error.get('message') or failure.words}"
+            failure = HttpFailure("session ended", words, failure.status)
+        if refusal is not None and failure.kind == "refused":
             return httpx2.Response(
                 response.status_code, headers={"content-type": "application/json"}, content=body, request=request
             )
@@ -257,10 +262,12 @@ async def _beginning(response: httpx2.Response) -> bytes:
 
 class _Refusal(msgspec.Struct, frozen=True):
     error: dict[str, Any]
+    id: int | str | None = None
+    """None if it is not about the request, but about its HTTP headers."""
 
 
-def _own_error(body: bytes) -> dict[str, Any] | None:
+def _own_error(body: bytes) -> _Refusal | None:
     try:
-        return decode_json(body, type=_Refusal).error
+        return decode_json(body, type=_Refusal)
     except msgspec.DecodeError:
         return None

@@ -12,9 +12,9 @@ import msgspec
 
 from agent_cli.net.causes import causes
 
-from ..types.client import LoginNeeded, ServerError, ServerGone
+from ..types.client import LoginNeeded, ServerError, ServerGone, SessionEnded
 
-Kind = Literal["gone", "login", "refused"]
+Kind = Literal["gone", "session ended", "login", "refused"]
 MARK = f"agent-cli-{secrets.token_hex(8)}"
 """Key of an error's data under which a failure passes through the SDK; no server can know it."""
 _GATEWAY = (502, 503, 504)
@@ -43,6 +43,8 @@ class HttpFailure(msgspec.Struct, frozen=True):
         match self.kind:
             case "gone":
                 return ServerGone(text)
+            case "session ended":
+                return SessionEnded(text)
             case "login":
                 return LoginNeeded(f"{text} Log in with `agent mcp login {name}`.")
             case "refused":
@@ -78,7 +80,7 @@ def of_status(response: httpx2.Response, *, has_own_credentials: bool, in_sessio
     if status == 403:
         return HttpFailure("refused", f"does not allow this ({said})", status)
     if status == 404 and in_session:
-        return HttpFailure("gone", "has ended the session", status)
+        return HttpFailure("session ended", "has ended the session", status)
     if status == 404:
         return HttpFailure("refused", f"has nothing at this address ({said})", status)
     return HttpFailure("gone" if status in _GATEWAY else "refused", f"answered with {said}", status)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from agent_cli import __version__
 
-from ..types.client import Handlers, LoginNeeded, ServerError, ServerGone
+from ..types.client import Handlers, LoginNeeded, ServerError, ServerGone, SessionEnded
 from ..types.definition import ServerDefinition
 from ..types.offer import CallOutcome, Offer, ToolDefinition
 from . import content
@@ -189,6 +189,12 @@ class SdkClient:
         why = self._process.why_ended()
         return ServerError(why) if self._process.broken else ServerGone(why)
 
+    def _end_under_way(self) -> ServerError:
+        """Return why the session no longer exists to a request that was sent: the server may have taken it, though
+        it did not take another one."""
+        end = _again(self._end or self._ended())
+        return ServerGone(str(end)) if isinstance(end, SessionEnded) else end
+
     @contextlib.asynccontextmanager
     async def _new_session(self, legacy: bool) -> AsyncIterator[ClientSession]:
         asks = self._questions
@@ -293,14 +299,14 @@ class SdkClient:
         if not asking.done():
             await asyncio.wait({asking}, timeout=_LAST_ANSWER_S)
         if not asking.done() or asking.cancelled():
-            raise _again(self._end or self._ended())
+            raise self._end_under_way()
 
     async def _failure(self, error: Exception) -> ServerError:
         """Return the error for a failed request; give up a connection that is no longer usable."""
         if is_closed(error) and (self._process is not None or self._end is not None):
             await asyncio.wait({self.closed}, timeout=1.0)
             if self.closed.done() or self._end is not None:
-                return _again(self._end or self._ended())
+                return self._end_under_way()
         failure = self._error_of(error)
         if isinstance(failure, ServerGone | LoginNeeded):
             self._give_up(failure)

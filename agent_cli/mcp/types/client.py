@@ -17,6 +17,10 @@ class ServerGone(ServerError):
     """The connection ended before the answer; the text holds the server's last log lines."""
 
 
+class SessionEnded(ServerGone):
+    """The server has forgotten the session, so it did not take the request; a new session may."""
+
+
 class LoginNeeded(ServerError):
     """The server requires a login first."""
 
