@@ -86,7 +86,8 @@ def _external_verdict(action: CallExternal, policy: Policy) -> Verdict:
     """Return the verdict on an external tool call. A tool whose definition differs from the approved one always
     asks."""
     name = f"{action.server}/{action.tool}"
-    verdict = _outside(policy, "mcp", name, f"it calls the external tool {name}", f"mcp({name})")
+    grant = "" if "*" in name else f"mcp({name})"  # a rule for `*` would cover other tools too
+    verdict = _outside(policy, "mcp", name, f"it calls the external tool {name}", grant)
     if action.changed and not isinstance(verdict, Deny):
         return Ask("changed definition", f"the definition of {name} has changed: {action.changed}")
     return verdict

@@ -85,6 +85,12 @@ def test_the_table_of_modes(action: Action, plan: str, ask: str, auto: str, yolo
     assert [kind(authorize(action, policy(mode=mode))) for mode in modes] == [plan, ask, auto, yolo]
 
 
+@each_row(("tool", "grant"), [("query", "mcp(db/query)"), ("*", ""), ("get*", ""), ("a/b", "mcp(db/a/b)")])
+def test_always_for_one_tool_of_a_server_is_offered_only_if_it_covers_no_other(tool: str, grant: str) -> None:
+    verdict = authorize(CallExternal("db", tool), policy())
+    assert isinstance(verdict, Ask) and verdict.grant == grant
+
+
 def test_auto_edit_runs_commands_only_where_a_sandbox_is_in_force() -> None:
     assert kind(run("make test", policy(mode="auto-edit", sandboxed=True))) == "allow"
     assert kind(run("make test", policy(mode="auto-edit"))) == "ask"
