@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from agent_cli.config.json_text import mended
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import clean
 
@@ -19,6 +20,8 @@ _MOST_CHARS = 10_000
 _CONTEXT_EVENTS = frozenset({"SessionStart", "UserPromptSubmit"})
 """Events at which plain output is text for the model."""
 _NO_START = (126, 127)
+_KILLED = range(129, 193)
+"""Exit codes of programs that a signal has ended: 128 and its number."""
 _DENIES = ("deny", "block")
 _ASKS = ("ask", "defer")
 _ALLOWS = ("allow", "approve")
@@ -70,12 +73,12 @@ def _read(hook: Hook, ended: HookProcess) -> HookAnswer:
         return HookAnswer("deny", reason=_cut(ended.stderr.strip()) or f"refused by the hook {hook.label}")
     if code in _NO_START:
         return _failed(hook, f"could not start (exit code {code}): {_first_line(ended.stderr)}", is_broken=True)
-    if code is None or code > 128:
+    if code is None or code in _KILLED:
         return _failed(hook, f"was killed (exit code {code})", is_broken=True)
     text = ended.stdout.removeprefix("\ufeff").strip()
     if json := _json_in(hook, text):
         try:
-            given = decode_json(json, type=dict[str, Any])
+            given = decode_json(mended(json.encode("utf-8", "replace")), type=dict[str, Any])
             answer = _from_json(hook, given)
         except (msgspec.DecodeError, _MeaninglessError) as error:
             return _failed(hook, f"printed JSON that cannot be read: {error}", is_broken=True)

@@ -45,10 +45,10 @@ def test_exit_code_2_refuses_whatever_is_printed() -> None:
 
 @each_row("event", ["PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop"])
 @each_row("dialect", ["native", "claude", "codex", "gemini", "cursor"])
-@each_row("code", [1, 3, 125, 126, 127, 137])
+@each_row("code", [1, 3, 125, 126, 127, 137, 192, 193, 255])
 def test_a_failure_refuses_where_the_event_decides(event: str, dialect: str, code: int) -> None:
     failed = answer("", event=event, code=code, dialect=dialect, name="guard", source="hooks.json")
-    is_broken = code in (126, 127, 137)
+    is_broken = code in (126, 127, 137, 192)  # no signal has the number of 255, which many programs end with
     decides = event in DECIDING and (is_broken or dialect == "native")
     assert failed.decision == ("deny" if decides else None)
     assert "guard" in failed.failure and "hooks.json" in failed.failure
@@ -82,6 +82,12 @@ def test_an_answer_that_means_nothing_refuses(printed: Any) -> None:
 @pytest.mark.parametrize("before", ["\ufeff", "loading\n", "[1/2] loading\n\n"])
 def test_an_answer_is_read_behind_a_byte_order_mark_and_lines_of_a_log(before: str) -> None:
     assert answer(f'{before}{{"decision": "block"}}').decision == "deny"
+
+
+def test_half_of_a_character_in_a_reason_loses_no_decision() -> None:
+    refused = answer('{"decision": "block", "reason": "no \\ud83d"}')
+    assert (refused.decision, refused.reason, refused.failure) == ("deny", "no \ufffd", "")
+    assert answer('{"decision": "approve", "systemMessage": "\\ud83d"}').decision == "allow"
 
 
 def test_a_decision_may_stand_at_the_top() -> None:

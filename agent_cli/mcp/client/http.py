@@ -15,6 +15,7 @@ import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from agent_cli.config.json_text import mended
 from agent_cli.net.certificates import tls_context
 from agent_cli.net.proxies import BadProxy, Proxy, proxy_for
 from agent_cli.protocol.json_text import decode_json
@@ -22,7 +23,6 @@ from agent_cli.protocol.json_text import decode_json
 from ..types.client import ServerError
 from ..types.definition import ServerDefinition
 from .http_failures import MARK, HttpFailure, of_exception, of_status, shown_url
-from .incoming import mended
 from .process import MAX_MESSAGE_BYTES
 
 SESSION = "mcp-session-id"

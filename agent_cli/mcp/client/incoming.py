@@ -1,6 +1,5 @@
-"""Text from a server, understood as far as possible: halves of characters and bytes that are not UTF-8 are
-replaced, batches are taken apart, and an answer that is not valid is an error for its request instead of a lost
-message."""
+"""Lines from a server, understood as far as possible: batches are taken apart, and an answer that is not valid is
+an error for its request instead of a lost message."""
 
 import re
 from typing import Any
@@ -8,14 +7,11 @@ from typing import Any
 import mcp_types as wire
 import msgspec
 
+from agent_cli.config.json_text import mended
+
 UNREAD = "Failed to parse JSON response: "
 """Beginning of the SDK's message about an answer that it could not read."""
 _MARK = b"\xef\xbb\xbf"
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL
-)
-_HALF_BYTES = 6
 _ID = rb'"id"\s*:\s*(\d{1,15})'
 _VERSION = rb'"jsonrpc"\s*:\s*"2\.0"'
 _ANSWER = re.compile(
@@ -32,20 +28,6 @@ class _Answer(msgspec.Struct, frozen=True):
     id: int | str
     error: Any = msgspec.UNSET
     method: Any = msgspec.UNSET
-
-
-def mended(text: bytes) -> bytes:
-    """Return JSON text that every parser accepts: half of a character, as programs write that cut texts by UTF-16
-    units, and bytes that are not UTF-8 become U+FFFD."""
-    if not text.isascii():
-        text = text.decode("utf-8", "replace").encode()
-    return _ESCAPE.sub(_whole, text) if _SURROGATE.search(text) else text
-
-
-def _whole(escape: "re.Match[bytes]") -> bytes:
-    found = escape[0]
-    is_half = len(found) == _HALF_BYTES and _SURROGATE.fullmatch(found)
-    return rb"\ufffd" if is_half else found
 
 
 def parts_of(line: bytes) -> list[bytes]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent_cli.mcp.client.incoming import mended
 from agent_cli.mcp.types.client import ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
 
@@ -183,18 +182,3 @@ async def test_the_same_holds_over_http(lab: Lab, kind: str, text: bytes) -> Non
         client = await lab.connect(to(server.url))
         assert (await asyncio.wait_for(client.call("t", {}), PATIENCE_S)).text == "half \ufffd end"
         await client.aclose()
-
-
-@pytest.mark.parametrize(
-    ("text", "whole"),
-    [
-        (rb'"\ud83d\ude00"', rb'"\ud83d\ude00"'),
-        (rb'"\ud83d\ud83d\ude00"', rb'"\ufffd\ud83d\ude00"'),
-        (rb'"\ude00\ud83d"', rb'"\ufffd\ufffd"'),
-        (rb'"\\ud83d and \\\ud83d"', rb'"\\ud83d and \\\ufffd"'),
-        ('"\u00e9\u2028"'.encode(), '"\u00e9\u2028"'.encode()),
-    ],
-)
-def test_only_halves_are_replaced(text: bytes, whole: bytes) -> None:
-    assert mended(text) == whole
-    json.loads(mended(text)).encode()
