@@ -173,6 +173,11 @@ class Connection(Handlers):
                 return await ask(client)
             except ServerGone as error:
                 self._drop(client)
+                if self.state == "off" or self._is_over:
+                    how = "switched off" if self.state == "off" else "stopped"
+                    raise ServerError(
+                        f"The MCP server {self.definition.name} was {how} during the call."
+                    ) from None
                 was_taken = not isinstance(error, SessionEnded)
                 if not was_taken and self._starts:
                     self._starts.pop()  # it did not die

@@ -175,6 +175,17 @@ async def test_switched_off_it_is_ended_and_switched_on_it_starts_at_its_next_us
     assert connection.state == "ready"
 
 
+@pytest.mark.parametrize(("ended", "how"), [("off", "switched off"), ("closed", "stopped")])
+async def test_a_call_that_the_user_ends_with_its_server_says_so(desk: Desk, ended: str, how: str) -> None:
+    connection = desk.make()
+    await connection.ready()
+    slow = asyncio.create_task(call(connection, SLOW, seconds=600))
+    await asyncio.sleep(0)  # it is sent
+    await (connection.turn(on=False) if ended == "off" else connection.aclose())
+    with pytest.raises(ServerError, match=f"The MCP server demo was {how} during the call"):
+        await slow
+
+
 async def test_switched_off_during_its_start_it_fails_the_waiting_calls(desk: Desk) -> None:
     connection = desk.make("--sleep", "600")
     waiting = asyncio.create_task(call(connection, ECHO, text="hi"))
