@@ -63,12 +63,17 @@ def test_what_is_wrong_with_a_command_line_is_said_and_nothing_is_written(world:
         "a/b prog": "use letters, digits, -, _ and .",
         "x": "give a URL, or a command after the name",
         "x --url ftp://a": "must begin with http:// or https://",
+        "x ftp://a": "must begin with http:// or https://",
+        "x https://[a": "its host or port cannot be read",
+        "x https://a.b:99999/mcp": "its host or port cannot be read",
+        "x https:///mcp": "its host or port cannot be read",
         "x https://a.b/ more": "a URL takes no arguments: more",
         "-t http x prog": "--transport http needs a URL",
         "-t stdio x https://a.b": "--transport stdio needs a command",
         "-t ws x https://a.b": "'ws' is not one of stdio, http, sse",
         "-e A x prog": "write NAME=VALUE, not 'A'",
         "-H A x https://a.b": "write \"NAME: VALUE\", not 'A'",
+        "-H A:b\nC:d x https://a.b": 'write "NAME: VALUE", not \'A:b',
         "-H A:b x prog": "--header is for a URL",
         "-e A=b x https://a.b": "--env is for a command",
         "-s project x prog": "--scope project is not supported",
@@ -110,6 +115,18 @@ def test_a_secret_that_is_written_out_is_noted(world: World) -> None:
     )
     assert literal.code == 0 and "GITHUB_TOKEN is in the file as you gave it" in literal.err
     assert named.err == "" and "--header 'Authorization: ${VARIABLE}'" in header.err
+    for place, secret in (
+        ("the URL", "https://x.y/mcp?api_key=abcdefgh1234"),
+        ("the URL", "https://me:hush@x.y/mcp"),
+        ("an argument", "prog --api-key abcdefgh1234"),
+        ("an argument", "prog --token=abcdefgh1234"),
+        ("", "prog --api-key ${KEY} --max-tokens 500 -y ./server.py"),
+        ("", "https://x.y/mcp?api_key=${KEY}&page=3"),
+        ("", "https://${HOST:-x.y}/mcp"),
+    ):
+        (told,) = said(world, ["mcp", "add", "--force", "d", *secret.split()])
+        expected = f"agent: a secret in {place} is in the file as you gave it; with ${{VARIABLE}}" if place else ""
+        assert told.code == 0 and told.err.startswith(expected) and bool(told.err) == bool(place), secret
 
 
 def test_a_server_of_another_agents_file_is_removed_there(world: World) -> None:

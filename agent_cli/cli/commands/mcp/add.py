@@ -1,8 +1,11 @@
 """`agent mcp add` and `remove`: edit the servers in the user's configuration file."""
 
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import parse_qsl, urlsplit
 
 import typer
 from typer.core import TyperCommand
@@ -21,6 +24,7 @@ from ...services.completion import server_names
 from ...services.config_file import rewrite
 
 _KEY = "mcp_servers"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _TRANSPORTS = ("stdio", "http", "sse")
 
 
@@ -152,9 +156,13 @@ def _server(
     if transport not in (None, *_TRANSPORTS):
         raise UsageError(f"--transport: {transport!r} is not one of {', '.join(_TRANSPORTS)}")
     if url is None:
+        if target and _ADDRESS.match(target[0]):
+            raise UsageError(f"{target[0]!r} is not a URL of a server: it must begin with http:// or https://")
         return _program(target, transport, env, headers)
     if not _is_url(url):
         raise UsageError(f"{url!r} is not a URL: it must begin with http:// or https://")
+    if "${" not in url and not _has_host(url):
+        raise UsageError(f"{url!r} is not a URL: its host or port cannot be read")
     if transport == "stdio":
         raise UsageError("--transport stdio needs a command, not a URL")
     if env:
@@ -184,7 +192,7 @@ def _variable(text: str) -> tuple[str, str]:
 
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
-    if not colon or not name.strip():
+    if not colon or not name.strip() or not text.isprintable():
         raise UsageError(f'--header: write "NAME: VALUE", not {text!r}')
     return name.strip(), value.strip()
 
@@ -193,16 +201,51 @@ def _is_url(text: str) -> bool:
     return text.lower().startswith(("http://", "https://"))
 
 
+def _has_host(url: str) -> bool:
+    """Return True if a URL names a host, and a valid port if any."""
+    try:
+        return bool(urlsplit(url).hostname) and urlsplit(url).port != 0
+    except ValueError:
+        return False
+
+
 def _literal_secrets(server: dict[str, Any]) -> list[str]:
     """Return a line for each secret that is written literally into the file."""
     given = [("--env", "=", *each) for each in server.get("env", {}).items()]
     given += [("--header", ": ", *each) for each in server.get("headers", {}).items()]
-    return [
+    said = [
         f"{name} is in the file as you gave it; with {option} '{name}{sign}${{VARIABLE}}' it is taken from the"
         " environment instead"
         for option, sign, name, value in given
         if is_secret("AUTH" if name.lower() == "authorization" else name, value) and "${" not in value
     ]
+    others = {
+        "the URL": _has_secret_part(server.get("url", "")),
+        "an argument": _has_secret(server.get("args", ())),
+    }
+    return said + [
+        f"a secret in {place} is in the file as you gave it; with ${{VARIABLE}} in its place it is taken from"
+        " the environment instead"
+        for place, is_there in others.items()
+        if is_there
+    ]
+
+
+def _has_secret(words: Sequence[str]) -> bool:
+    """Return True if an argument is a secret, or the value of an option that is named like one."""
+    names = ["", *(word if word.startswith("-") else "" for word in words)]
+    return any(_is_literal(name, word) for name, word in zip(names, words, strict=False))
+
+
+def _is_literal(name: str, word: str) -> bool:
+    option, _, value = word.partition("=") if word.startswith("-") else (name, "", word)
+    return "${" not in value and (is_secret(option, value) or is_secret("", word))
+
+
+def _has_secret_part(url: str) -> bool:
+    """Return True if a URL has a password or a parameter that is a secret."""
+    query = parse_qsl(urlsplit(url).query)
+    return "${" not in url and (is_secret("", url) or any(is_secret(name, value) for name, value in query))
 
 
 def _other_definitions(setup: Setup, name: str, words: str = "it takes the place of the one in") -> list[str]:
