@@ -90,6 +90,8 @@ class Dispatcher:
         failure: Exception | None = None
         try:
             await self.services.undo.close_crashed_turns()
+            if self.services.agents is not None:
+                await self.services.agents.take_over()
             stop = await turn.run(user_input)
         except asyncio.CancelledError:
             pass  # reported below, after what the turn left behind is saved

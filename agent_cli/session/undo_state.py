@@ -15,6 +15,9 @@ RESOLVED = "resolve"
 AROUND = "around"
 """Prefix of the turn ids of checkpoints around an undo, which its redo is based on."""
 
+BETWEEN = "between"
+"""Prefix of the turn ids of what background sub-agents change between turns; undone with the turn before."""
+
 
 class NothingToRestore(Exception):
     """There is no turn to undo or redo, or the operation is not possible; the message says why."""

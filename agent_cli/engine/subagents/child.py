@@ -391,9 +391,9 @@ class ChildUndo(TurnUndo):
             yield
 
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
-        """Ensure that its turn and its parent's turn can be undone. Between turns there is no parent turn."""
+        """Ensure that its turn can be undone, and its changes with a turn of its parent."""
         agents = self._parent.agents
         is_apart = self._child.workplace is not None  # its changes there are merged, and undone with the merge
-        if agents is not None and agents.scope.turn_id and not is_apart:
-            await self._parent.undo.before_effect(agents.scope, paths)
+        if agents is not None and not is_apart:
+            await self._parent.undo.before_effect(agents.changing, paths)
         await super().before_effect(scope, paths)

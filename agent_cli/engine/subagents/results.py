@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 
 from agent_cli.protocol.lazy_regex import lazy_regex
-from agent_cli.protocol.messages import Record, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, Record, ToolResult, UserMessage
 from agent_cli.protocol.operations import AttachedText
+from agent_cli.protocol.records import AnyRecord
+from agent_cli.session.undo_state import taken_back
 from agent_cli.tools.kit.base import ToolOutcome
 from agent_cli.tools.kit.output import counted
 
@@ -30,6 +32,14 @@ def read_at(records: Iterable[Record]) -> dict[str, float]:
             texts = [record.text]
         found |= {match[1]: record.time for text in texts if (match := _ID.match(text))}
     return found
+
+
+def undone_calls(records: Iterable[AnyRecord]) -> frozenset[str]:
+    """Return the ids of the calls whose turns are undone."""
+    given = list(records)
+    undone = taken_back(given).messages
+    said = (record for record in given if isinstance(record, AssistantMessage) and record.turn_id in undone)
+    return frozenset(call.id for record in said for call in record.calls)
 
 
 def outcome(child: Child, result: ChildResult) -> ToolOutcome:

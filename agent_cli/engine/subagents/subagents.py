@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import assert_never
@@ -12,15 +12,17 @@ import msgspec
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import AgentLine
+from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.operations import ControlAgent
 from agent_cli.session.event_bus import TurnScope
+from agent_cli.session.undo_state import BETWEEN
 from agent_cli.store.child_sessions import child_sessions
 from agent_cli.tools.kit.base import ToolError
 
 from ..context.mentions import Attachments
 from ..services import SessionServices
 from .child import BuildChild, Child, ChildPlan, ChildResult
-from .results import read_at, report
+from .results import read_at, report, undone_calls
 
 _READERS = ("read_file", "grep", "glob", "list_dir", "repo_map", "shell", "web_fetch", "web_search")
 
@@ -89,6 +91,42 @@ class Subagents:
         self.scope = TurnScope(lambda event: None)
         """The current or most recent turn of the session."""
         self.services: SessionServices | None = None
+        self._between: TurnScope | None = None
+        """Since the last turn ended, what sub-agents change; None if nothing."""
+
+    @property
+    def changing(self) -> TurnScope:
+        """The turn that changes of sub-agents are undone with: the current one. Changes between turns have an id
+        of their own, and are undone with the turn before them."""
+        if self.scope.turn_id:
+            return self.scope
+        self._between = self._between or TurnScope(self.scope.emit, "", new_id(BETWEEN))
+        return self._between
+
+    async def end_between(self) -> None:
+        """Save the state after the changes between turns, if there are any."""
+        between, self._between = self._between, None
+        if between is not None and self.services is not None:
+            await self.services.undo.after_turn(between.turn_id)
+
+    async def take_over(self) -> None:
+        """Count what sub-agents change from now on to the turn that has begun, also what they have started
+        before."""
+        await self.end_between()
+        if self.services is not None and any(
+            not each.is_over and each.workplace is None for each in self._children.values()
+        ):
+            await self.services.undo.before_effect(self.scope, ())
+
+    async def forget_calls(self, call_ids: Collection[str]) -> tuple[str, ...]:
+        """Stop the sub-agents that these calls have started, because the calls are undone. Return their names. The
+        results of those that have ended are not reported any more."""
+        started = [each for each in self._children.values() if each.plan.call_id in call_ids]
+        running = [each for each in started if not each.is_over]
+        await self._stop(running)
+        for each in started:
+            each.is_reported = True
+        return tuple(each.plan.name for each in running)
 
     @property
     def depth(self) -> int:
@@ -102,7 +140,7 @@ class Subagents:
             self._adopt(services, Path(services.settings.session_path))
 
     def _adopt(self, services: SessionServices, path: Path) -> None:
-        read = read_at(services.session.records)
+        read, undone = read_at(services.session.records), undone_calls(services.session.records)
         for saved in child_sessions(path):
             kind = self.types.get(saved.type) or AgentType(name=saved.type, description="")
             plan = ChildPlan(
@@ -120,7 +158,8 @@ class Subagents:
                 from .isolation import worktree_of
 
                 child.worktree = worktree_of(saved.cwd)
-            child.is_reported = not saved.background or read.get(saved.id, 0.0) >= saved.time
+            was_read = read.get(saved.id, 0.0) >= saved.time
+            child.is_reported = not saved.background or was_read or saved.call_id in undone
 
     def below(self, child: Child) -> "Subagents":
         """Return the collection for the sub-agents of one of these sub-agents."""
@@ -324,6 +363,7 @@ class Subagents:
     async def aclose(self) -> None:
         """Stop all sub-agents and wait until they have ended."""
         await self._stop([each for each in self._children.values() if not each.is_over])
+        await self.end_between()
 
     def _go(self, child: Child, task: str) -> None:
         child.task = task
@@ -340,6 +380,8 @@ class Subagents:
                 if child.has_place:
                     child.has_place = False
                     self._free.release()
+            if not self.scope.turn_id and all(each.is_over for each in self._children.values()):
+                await self.end_between()
             return await self._with_worktree(child, result)
         except asyncio.CancelledError:  # its end is recorded anyway
             return child.abandoned()

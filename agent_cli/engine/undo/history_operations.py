@@ -36,6 +36,7 @@ class HistoryOperations:
         self._undo = services.undo
         self._compactor = services.compactor
         self._context = services.tools
+        self._agents = services.agents
 
     async def carry_out(self, operation: HistoryOperation, scope: TurnScope) -> None:
         """Carry out an operation.
@@ -45,10 +46,12 @@ class HistoryOperations:
         """
         match operation:
             case Undo(turns=turns):
+                await self._stop_agents(self._undo.undone_from(turns), scope)
                 await self._restored("undo", self._undo.undo(turns), scope)
             case Redo():
                 await self._restored("redo", self._undo.redo(), scope)
             case Rewind(turn_id=turn_id, what=what):
+                await self._stop_agents(turn_id if what != "code" else "", scope)
                 await self._restored("rewind", self._undo.rewind(turn_id, what), scope, what)
             case Resolve(choice=choice, paths=paths):
                 report = await self._undo.resolve(choice, paths)
@@ -60,6 +63,15 @@ class HistoryOperations:
                 self._rename(title, scope)
             case Compact() | KeepSummary() | Uncompact():
                 await self._compact(operation, scope)
+
+    async def _stop_agents(self, turn_id: str, scope: TurnScope) -> None:
+        """Stop the background sub-agents started since a turn, which would go on changing what is restored. The
+        changes that others have made between turns are saved."""
+        if self._agents is None:
+            return
+        if turn_id and (names := await self._agents.forget_calls(self._undo.calls_since(turn_id))):
+            scope.notice(f"Stopped, because the turn that started it is undone: {', '.join(names)}.")
+        await self._agents.end_between()
 
     async def _restored(
         self,

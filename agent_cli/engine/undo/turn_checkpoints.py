@@ -7,7 +7,15 @@ from typing import Literal
 from agent_cli.protocol.client import RewindPoint
 from agent_cli.protocol.messages import MemoryChange, ToolResult, UserMessage, is_prompt
 from agent_cli.protocol.records import AnyRecord, CallStarted, CheckpointTaken, TurnsRedone, TurnsUndone
-from agent_cli.session.undo_state import AROUND, RESOLVED, FilesNotSaved, NothingToRestore, Undoing, taken_back
+from agent_cli.session.undo_state import (
+    AROUND,
+    BETWEEN,
+    RESOLVED,
+    FilesNotSaved,
+    NothingToRestore,
+    Undoing,
+    taken_back,
+)
 from agent_cli.workspace.checkpoints.types import Move
 
 _CLOCK_S = 0.01
@@ -127,6 +135,8 @@ def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: b
     acted = {each.turn_id for each in records if isinstance(each, CallStarted)}
     for turn_id in turn_ids:
         before, after = pairs.get(turn_id, ("", ""))
+        if turn_id.startswith(BETWEEN) and not after:
+            continue  # still going on
         if bool(before) != bool(after) or (not before and turn_id in acted):
             words = prompt_of(records, turn_id).strip().partition("\n")[0][:60]
             raise FilesNotSaved(

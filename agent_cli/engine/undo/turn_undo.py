@@ -18,7 +18,7 @@ import msgspec
 
 from agent_cli.protocol.client import RewindPoint
 from agent_cli.protocol.events import AnyEvent, Conflict, RestoreReport
-from agent_cli.protocol.messages import FileChange, MemoryChange, new_id
+from agent_cli.protocol.messages import AssistantMessage, FileChange, MemoryChange, new_id
 from agent_cli.protocol.operations import Choice, Rewound
 from agent_cli.protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
 from agent_cli.session.event_bus import TurnScope
@@ -190,10 +190,18 @@ class TurnUndo:
         Raises:
             NothingToRestore: no turn is left, or its files cannot be restored.
         """
+        return await self.rewind(self.undone_from(turns), "both")
+
+    def undone_from(self, turns: int) -> str:
+        """Return the first of the turns that an undo reverts.
+
+        Raises:
+            NothingToRestore: no turn is left.
+        """
         prompts = list(self.turn_prompts())[-turns:] if turns > 0 else []
         if not prompts:
             raise NothingToRestore("there is no turn to undo")
-        return await self.rewind(prompts[0], "both")
+        return prompts[0]
 
     async def rewind(self, turn_id: str, what: Rewound) -> tuple[int, str, RestoreReport]:
         """Rewind to before the prompt of a turn: files, conversation or both. Return values as in `undo`. If only
@@ -263,6 +271,13 @@ class TurnUndo:
             raise NothingToRestore(f"nothing was decided: {error}") from error
         self._left_alone = left_alone - {change.path for change in report.restored}
         return report
+
+    def calls_since(self, turn_id: str) -> frozenset[str]:
+        """Return the ids of the calls made in a turn and in all later ones."""
+        records = self._session.records
+        first = next((at for at, record in enumerate(records) if record.turn_id == turn_id), len(records))
+        said = (record for record in records[first:] if isinstance(record, AssistantMessage))
+        return frozenset(call.id for record in said for call in record.calls)
 
     def points(self) -> tuple[RewindPoint, ...]:
         """Return the prompts that the session can be rewound to, oldest first."""

@@ -1,0 +1,94 @@
+"""Background sub-agents that go on after the turn that started them: what they change is shown and undone, and they
+do not outlive the turn that is undone."""
+
+import json
+import signal
+
+from tests.e2e.person import Person
+from tests.e2e.test_agents import agent, children, ends
+from tests.e2e.world import World, shell, until
+from tests.model.server import Call, Reply
+
+STARTED = (Reply(calls=(agent("Make it.", background=True),)), Reply(text="It is at work."))
+WAITS = "while [ ! -e {home}/go ]; do sleep 0.02; done; echo x > late.txt"
+
+
+def files(world: World) -> set[str]:
+    return {path.name for path in world.work.iterdir()}
+
+
+def test_what_one_changes_between_turns_is_shown_undone_and_redone(world: World) -> None:
+    world.script(
+        *STARTED,
+        shell(WAITS.format(home=world.home)),
+        Reply(calls=(Call("write_file", {"path": "more.txt", "content": "x\n"}),)),
+        Reply(text="Made."),
+        Reply(text="Next."),
+    )
+    with Person(world, "--mode", "yolo", "--sandbox", "off") as person:
+        person.ask("go")
+        (world.home / "go").touch()
+        until(lambda: ends(world) == ["done"])
+        person.wait("general-1  3 steps  done")
+        (world.work / "mine.txt").write_text("of the user\n", encoding="utf-8")
+        person.say("/diff")
+        person.wait("more.txt")
+        person.say("/undo")
+        person.wait("Undid 1 turn: go")
+        until(lambda: files(world) == {"mine.txt"})
+        person.say("/redo")
+        person.wait("Redid 1 turn: go")
+        until(lambda: files(world) == {"mine.txt", "late.txt", "more.txt"})
+        person.say("/undo")
+        until(lambda: files(world) == {"mine.txt"})
+        person.ask("next")
+        person.leave()
+    assert "general-1 has ended" not in json.dumps(world.bodies()[-1]["messages"])
+
+
+def test_one_that_an_undone_turn_has_started_is_stopped(world: World) -> None:
+    world.script(*STARTED, shell("echo x > early.txt; sleep 983"), Reply(text="Next."))
+    with Person(world, "--mode", "yolo") as person:
+        person.ask("go")
+        until(lambda: world.alive(b"sleep\x00983"))
+        person.say("/undo")
+        person.wait("Stopped, because the turn that started it is undone: general-1.")
+        person.wait("Undid 1 turn: go")
+        until(lambda: not files(world))
+        assert not world.alive(b"sleep\x00983") and ends(world) == ["stopped"]
+        person.leave()
+    assert world.run("run", "-c", "next").code == 0
+    assert "general-1" not in json.dumps(world.bodies()[-1]["messages"])
+
+
+def test_what_one_has_begun_before_a_turn_is_undone_with_that_turn(world: World) -> None:
+    world.script(*STARTED, shell(WAITS.format(home=world.home)))
+    with Person(world, "--mode", "yolo", "--sandbox", "off") as person:
+        person.ask("go")
+        until(lambda: len(world.bodies()) == 3)
+        world.script(
+            shell("while [ ! -e late.txt ]; do sleep 0.02; done"), *(Reply(text="Done.") for _ in range(3))
+        )
+        person.say("second")
+        until(lambda: len(world.bodies()) == 4)
+        (world.home / "go").touch()
+        person.turn_over()
+        until(lambda: ends(world) == ["done"])
+        person.say("/undo")
+        person.wait("Undid 1 turn: second")
+        until(lambda: not files(world))
+        person.leave()
+
+
+def test_after_a_kill_what_one_changed_between_turns_is_named(world: World) -> None:
+    world.script(*STARTED, shell("echo x > early.txt; sleep 982"))
+    with Person(world, "--mode", "yolo") as person:
+        person.ask("go")
+        until(lambda: world.alive(b"sleep\x00982"))
+        person.process.send_signal(signal.SIGKILL)
+    until(lambda: not world.alive(b"sleep\x00982"), 10)
+    assert [each["state"] for each in children(world)[0] if each["type"] == "agent"] == ["running"]
+    with Person(world, "-c", "--mode", "yolo") as person:
+        person.say("/undo")
+        person.wait("skipped early.txt: changed around a crash")
+        person.leave()
