@@ -305,14 +305,13 @@ class Checkpoints:
         target = await self._read(moves[-1].target)
         folders = Folders(self._top, net.folders, target, dry_run=dry_run)
         folders.open()
+        deleted = {path: pair for path, pair in differing.items() if not pair[1].blob}
+        put = {path: pair for path, pair in differing.items() if pair[1].blob}
+        reports.append(self._restore_some(deleted, {}, folders, dry_run=dry_run))
+        folders.remove()
         if dry_run:
-            folders.remove()
-            reports.append(self._restore_some(differing, {}, folders, dry_run=True))
+            reports.append(self._restore_some(put, {}, folders, dry_run=True))
         else:
-            deleted = {path: pair for path, pair in differing.items() if not pair[1].blob}
-            reports.append(self._restore_some(deleted, {}, folders))
-            folders.remove()
-            put = {path: pair for path, pair in differing.items() if pair[1].blob}
             async for batch, needed in batches(self._git, put):
                 reports.append(self._restore_some(batch, needed, folders))
         reports.append(folders.close())
@@ -345,7 +344,7 @@ class Checkpoints:
     ) -> RestoreReport:  # fmt: skip
         return restore(
             self._top, pairs, needed.__getitem__, shown=self._shown, keep=folders.keep, made=folders.made,
-            dry_run=dry_run,
+            emptied=folders.emptied, dry_run=dry_run,
         )  # fmt: skip
 
     async def resolve(

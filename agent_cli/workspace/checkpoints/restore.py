@@ -134,15 +134,19 @@ def restore(
     shown: Callable[[str], str] = printable,
     keep: Collection[str] = (),
     made: list[str] | None = None,
+    emptied: set[str] | None = None,
     dry_run: bool = False,
 ) -> RestoreReport:
     """Change each path that is still in its first state to its second. `content` returns the bytes of a blob,
     `shown` a path for display. Deletions come first, so that a folder can replace a file and the reverse. Folders
     that become empty are removed unless in `keep`; created ones are added to `made`. With `dry_run` nothing is
-    changed."""
+    changed; the real paths that a real run would have emptied are in `emptied`."""
     restored: list[FileChange] = []
     conflicts: list[Conflict] = []
-    place = _Place(os.path.realpath(root), content, keep, [] if made is None else made, dry_run)
+    place = _Place(
+        os.path.realpath(root), content, keep, [] if made is None else made,
+        emptied=set() if emptied is None else emptied, dry_run=dry_run,
+    )  # fmt: skip
     for path, (old, new) in sorted(differences.items(), key=lambda item: bool(item[1][1].blob)):
         try:
             reason = place.put(path, old, new)
@@ -159,16 +163,16 @@ class _Place:
     """A restore below a real root."""
 
     def __init__(
-        self, root: str, content: Callable[[str], bytes], keep: Collection[str], made: list[str], dry_run: bool
-    ) -> None:
+        self, root: str, content: Callable[[str], bytes], keep: Collection[str], made: list[str], *,
+        emptied: set[str], dry_run: bool,
+    ) -> None:  # fmt: skip
         self._root = root
         self._content = content
         self._keep = {os.path.join(root, folder) for folder in keep}
         self._made = made
         self._dry_run = dry_run
         self._swept: set[str] = set()
-        self._emptied: set[str] = set()
-        """Paths that a real run would have emptied; used in a dry run."""
+        self._emptied = emptied
 
     def put(self, path: str, old: Entry, new: Entry) -> str | None:
         """Return None if restored, an empty text if nothing was to do, otherwise why the path was not changed."""
@@ -213,15 +217,26 @@ class _Place:
     def _prune(self, folder: str) -> None:
         """Remove folders that have become empty, up to the root."""
         while folder.startswith(f"{self._root}{os.sep}") and folder not in self._keep:
-            if self._dry_run:
-                self._emptied.add(folder)
-            else:
-                try:
+            try:
+                if self._dry_run:
+                    leave(folder, self._emptied)
+                else:
                     with dir_entry(folder) as at:
                         os.rmdir(at.name, dir_fd=at.folder)
-                except OSError:
-                    return
+            except OSError:
+                return
             folder = os.path.dirname(folder)
+
+
+def leave(folder: str, emptied: set[str]) -> None:
+    """Rehearse `rmdir`: add a folder to the paths that a real run would have emptied.
+
+    Raises:
+        OSError: it would not be empty, or it cannot be listed.
+    """
+    if any(os.path.join(folder, name) not in emptied for name in os.listdir(folder)):
+        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+    emptied.add(folder)
 
 
 def write_entry(at: DirEntryFd, entry: Entry, data: bytes) -> None:

@@ -11,7 +11,7 @@ from agent_cli.fs.nofollow import dir_entry
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 
-from .restore import CHANGED
+from .restore import CHANGED, leave
 
 if TYPE_CHECKING:
     from .metadata import FolderPairs, SnapshotMetadata
@@ -40,6 +40,8 @@ class Folders:
         """Folders that stay even if empty."""
         self.made: list[str] = []
         """Real paths of folders created for files; filled between the two steps."""
+        self.emptied: set[str] = set()
+        """Real paths that a real run would have emptied; used in a dry run."""
 
     def open(self) -> None:
         """Run the first step: change permissions as far as files need it."""
@@ -59,7 +61,7 @@ class Folders:
         """Remove folders that are empty after the deletions."""
         gone: set[str] = set()
         for path, (_, new) in sorted(self._pairs.items(), reverse=True):
-            if new is None and path not in gone and self._mode(path) is not None:
+            if new is None and path not in gone and self._is_there(path):
                 with contextlib.suppress(OSError):  # somebody has put something in it: keep it
                     while path and path not in self.keep:
                         self._rmdir(path)
@@ -84,10 +86,16 @@ class Folders:
         """Return the folders that do not have their final permissions."""
         return [path for path, (_, new) in sorted(pairs.items()) if self._mode(path) != new]
 
+    def _is_there(self, path: str) -> bool:
+        return self._mode(path) is not None and os.path.join(self._root, path) not in self.emptied
+
     def _rmdir(self, path: str) -> None:
-        if not self._dry_run:
-            with dir_entry(os.path.join(self._root, path)) as at:
-                os.rmdir(at.name, dir_fd=at.folder)
+        real = os.path.join(self._root, path)
+        if self._dry_run:
+            leave(real, self.emptied)
+            return
+        with dir_entry(real) as at:
+            os.rmdir(at.name, dir_fd=at.folder)
 
     def _make(self, path: str, mode: int) -> None:
         self._due[path] = mode

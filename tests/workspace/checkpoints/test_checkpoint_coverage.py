@@ -46,6 +46,9 @@ COMMANDS = {
     "an empty folder becomes a file": "rm -r empty; printf x > empty",
     "a file's folder becomes empty": "rm src/deep/f",
     "an empty folder gets a file": "printf x > empty/inner/f",
+    "an empty folder takes a file's place": "rm .env; mkdir .env",
+    "empty folders take a file's place": "rm src/deep/f; mkdir -p src/deep/f/one/two",
+    "a folder takes a file's place": "rm src/deep/f; mkdir -p src/deep/f/one; printf x > src/deep/f/one/two",
     "folder permissions": "chmod 750 src; chmod 755 shut; chmod 700 empty",
     "folders with their own permissions go": "chmod 700 shut src; rm -r shut src",
     "a folder's permissions change with its files": "chmod 700 src; printf x > src/new; printf y > shut/g; chmod 755 shut",
@@ -80,6 +83,19 @@ async def test_undo_equals_a_copy_and_redo_the_state_after(root: Path, command: 
     assert (await checkpoints.carry_out([Move(before, after)])).conflicts == ()
     assert whole_picture(root) == end
     assert (await checkpoints.carry_out([Move(before, after)])).restored == ()
+
+
+async def test_a_rehearsal_keeps_a_folder_that_somebody_has_put_something_in(root: Path) -> None:
+    checkpoints = make(root)
+    before = await checkpoints.take()
+    sh(root, "mkdir -p new/one other; printf x > new/one/f")
+    after = await checkpoints.take()
+    sh(root, "mkdir other/.git; printf mine > new/mine")
+    dry = await checkpoints.carry_out([Move(after, before)], dry_run=True)
+    report = await checkpoints.carry_out([Move(after, before)])
+    assert {change.path for change in dry.restored} == {"new/one/f"}
+    assert (report.conflicts, set(report.restored)) == (dry.conflicts, set(dry.restored))
+    assert (root / "new" / "mine").exists() and not (root / "new" / "one").exists()
 
 
 async def test_permissions_that_change_in_the_second_of_a_checkpoint_are_seen(root: Path) -> None:
