@@ -323,8 +323,9 @@ def _executable(headers: dict[str, str]) -> bool | None:
 def _git_names(text: str) -> str:
     """Return the path in `a/x b/x` or `x x`."""
     first, second = text[: len(text) // 2], text[len(text) // 2 + 1 :]
-    is_halved = text.startswith("a/") or first == second
-    return _unquoted(second if is_halved else text.rpartition(" ")[2]).removeprefix("b/")
+    if first == second:  # a patch without prefixes; the folder may really be called `b`
+        return _unquoted(second)
+    return _unquoted(second if text.startswith("a/") else text.rpartition(" ")[2]).removeprefix("b/")
 
 
 def _plain_file(lines: _Cursor, headers: dict[str, str]) -> FilePatch:

@@ -394,6 +394,25 @@ async def test_modes_git_names_are_set(context: ToolContext, root: Path) -> None
     assert [change.path for change in outcome.changes] == ["new", "old", "both"]
 
 
+async def test_an_empty_file_in_a_folder_called_b_is_named_by_a_patch_without_prefixes(
+    context: ToolContext, root: Path
+) -> None:
+    sources = root.parent / "sources"
+    (sources / "b").mkdir(parents=True)
+    (sources / "b" / "old").write_bytes(b"")
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@e", "-C", str(sources)]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"], ["mv", "b/old", "b/x"]):
+        subprocess.run([*git, *words], check=True)
+    diff = subprocess.run(
+        [*git, "diff", "--cached", "--no-prefix", "--no-renames"], check=True, capture_output=True, text=True
+    ).stdout
+    (root / "b").mkdir()
+    (root / "b" / "old").write_bytes(b"")
+    await call(context, "read_file", path="b/old")
+    await apply(context, diff)
+    assert state(root).keys() == {"b/x"}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 async def test_a_moved_file_keeps_its_owner_and_attributes(context: ToolContext, root: Path) -> None:
     (root / "f").write_bytes(b"a\n")
