@@ -12,7 +12,7 @@ from agent_cli import __version__
 from agent_cli.engine.context.prompt_parts import SystemPrompt
 from agent_cli.model.types.base import Model
 from agent_cli.protocol.messages import new_id
-from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet, header_of
+from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet, header_of, storable_text
 from agent_cli.session.session import Journal
 from agent_cli.store.catalog import NoSession, children_folder
 from agent_cli.store.file_names import GIVEN_ID, id_in
@@ -97,22 +97,31 @@ def existing(setup: Setup) -> SessionStart | None:
     if setup.chosen.text("session_id") and not setup.chosen.flag("fork"):
         raise UsageError("--session-id is for a new session; add --fork to continue a copy under that id")
     if setup.chosen.flag("fork") or setup.chosen.flag("no_session"):
-        return _copied(setup, read_session(path))
+        return _copied(setup, path)
     file, loaded = SessionFile.open(path)
-    return SessionStart(loaded.records, file, str(path), saved=True, notes=loaded.problems())
+    notes = (*loaded.problems(), *_moved(loaded, setup))
+    return SessionStart(loaded.records, file, str(path), saved=True, notes=notes)
 
 
-def _copied(setup: Setup, loaded: Loaded) -> SessionStart:
+def _moved(loaded: Loaded, setup: Setup) -> tuple[str, ...]:
+    """Return a note if the session continues in another directory than the one that it began in."""
+    began = header_of(loaded.records).cwd
+    same = began == storable_text(str(setup.root)) or os.path.realpath(began) == os.path.realpath(setup.root)
+    return () if same else (f"the session began in {began} and continues in {setup.root}",)
+
+
+def _copied(setup: Setup, origin: Path) -> SessionStart:
     from agent_cli.store.fork import forked
 
+    loaded = read_session(origin)
     identifier, path = new_place(setup)
     records = forked(loaded.records, identifier, setup.chosen.text("fork_at") or None)
     if setup.chosen.flag("no_session"):
-        return SessionStart(records, None, "", False, loaded.problems())
+        return SessionStart(records, None, "", False, (*loaded.problems(), *_moved(loaded, setup)))
     write_session(path, records)
     copy_beside(setup.state, path.parent.name, forked_from(records), identifier)
     file, saved = SessionFile.open(path)
-    told = (f"a copy of session {forked_from(records)}; files are as they are now", *loaded.problems())
+    told = (f"a copy of session {forked_from(records)}; files are as they are now", *loaded.problems(), *_moved(loaded, setup))
     return SessionStart(saved.records, file, str(path), saved=True, notes=told)
 
 

@@ -117,6 +117,8 @@ class CheckpointTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag
     """Files that the turn was about to write and the checkpoint does not contain, as real paths."""
     foreign: tuple[str, ...] = ()
     """Files that somebody else changed during the turn, as displayed. Undo leaves them alone."""
+    root: str = ""
+    """The directory saved, if it is not that of the session: it may be resumed in another one."""
 
 
 class CompactionSaved(Record, frozen=True, kw_only=True, omit_defaults=True, tag="folded"):

@@ -13,7 +13,7 @@ import typer
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.session_builder import snapshots
 from agent_cli.bootstrap.setup import Setup
-from agent_cli.engine.undo.turn_checkpoints import Saved
+from agent_cli.engine.undo.turn_checkpoints import Saved, is_at, root_of, root_of_next
 from agent_cli.engine.undo.turn_undo import NothingToRestore, TurnUndo
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
 from agent_cli.protocol.operations import Choice, Rewound
@@ -148,12 +148,15 @@ def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[Tur
     if path is None:
         raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
     file, loaded = _read(path, asked)
-    session = Session(loaded.records, file, saved=True)
+    worked_in = root_of(loaded.records) if asked.resolve else root_of_next(loaded.records, asked.word)
+    root = setup.root if is_at(worked_in, setup.root) else Path(worked_in)
+    session = Session(loaded.records, file, saved=True, root=root)
     try:
-        root = Path(session.header.cwd) if identifier else setup.root
-        if not root.is_dir():
+        if not root.is_dir() and not asked.show:
             raise UsageError(f"the session worked in {root}, which is gone")
-        project_state = setup.state / "projects" / path.parent.name
+        project_state = setup.state / "projects" / setup.sessions.project_folder(root).name
+        if not is_at(str(root), setup.root) and not asked.show:
+            print(f"in {clean(str(root))}:")
         checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
         bus = EventBus()
         memory = Memory(setup.config_dir, project_state, setup.state / "notes" / session.header.session_id)

@@ -1,12 +1,22 @@
 """File state of turns as recorded in a session: checkpoints, files written by tools, and the moves that undo or
 redo a turn. A separate module, because all of it is computed from records alone."""
 
+import os
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Literal
 
 from agent_cli.protocol.client import RewindPoint
 from agent_cli.protocol.messages import MemoryChange, ToolResult, UserMessage, is_prompt
-from agent_cli.protocol.records import AnyRecord, CallStarted, CheckpointTaken, TurnsRedone, TurnsUndone
+from agent_cli.protocol.records import (
+    AnyRecord,
+    CallStarted,
+    CheckpointTaken,
+    TurnsRedone,
+    TurnsUndone,
+    header_of,
+    storable_text,
+)
 from agent_cli.session.undo_state import (
     AROUND,
     BETWEEN,
@@ -31,6 +41,42 @@ def checkpoint_pairs(records: Iterable[AnyRecord]) -> dict[str, tuple[str, str]]
             pair = (record.checkpoint, after) if record.when == "before" else (before, record.checkpoint)
             pairs[record.turn_id] = pair
     return pairs
+
+
+def root_of(records: Sequence[AnyRecord], turn_id: str = "") -> str:
+    """Return the directory whose files a turn's checkpoints contain, or without an id those of the newest."""
+    for record in reversed(records):
+        if isinstance(record, CheckpointTaken) and turn_id in ("", record.turn_id):
+            return record.root or header_of(records).cwd
+    return header_of(records).cwd
+
+
+def root_of_next(records: Sequence[AnyRecord], what: Literal["undo", "redo"]) -> str:
+    """Return the directory whose files the next undo or redo restores."""
+    taken = taken_back(records)
+    if what == "undo":
+        turns = [turn for turn in checkpoint_pairs(records) if is_turn(turn) and turn not in taken.files]
+    else:
+        turns = [turn for undoing in taken.redoable[-1:] for turn in undoing.files]
+    return root_of(records, turns[-1] if turns else "")
+
+
+def refuse_elsewhere(records: Sequence[AnyRecord], turn_ids: Iterable[str], root: Path) -> None:
+    """Refuse to undo or redo turns that changed another directory.
+
+    Raises:
+        FilesNotSaved: one did; the message names the directory.
+    """
+    has_files = checkpoint_pairs(records)
+    for turn_id in turn_ids:
+        if turn_id in has_files and not is_at(there := root_of(records, turn_id), root):
+            words = prompt_of(records, turn_id).strip().partition("\n")[0][:60]
+            raise FilesNotSaved(f"the turn “{words}” changed files in {there}, and the session is in {root} now")
+
+
+def is_at(place: str, root: Path) -> bool:
+    """Return True if a recorded directory is `root`."""
+    return place in (str(root), storable_text(str(root))) or os.path.realpath(place) == os.path.realpath(root)
 
 
 def uncovered_in(records: Iterable[AnyRecord], turn_ids: Collection[str]) -> tuple[str, ...]:

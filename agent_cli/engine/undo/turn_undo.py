@@ -20,7 +20,7 @@ from agent_cli.protocol.client import RewindPoint
 from agent_cli.protocol.events import AnyEvent, Conflict, RestoreReport
 from agent_cli.protocol.messages import AssistantMessage, FileChange, MemoryChange, new_id
 from agent_cli.protocol.operations import Choice, Rewound
-from agent_cli.protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone
+from agent_cli.protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone, storable_text
 from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.session import Session
 from agent_cli.session.undo_state import AROUND, RESOLVED, Undoing, taken_back
@@ -31,6 +31,7 @@ from agent_cli.workspace.checkpoints.types import Snapshots as Snapshots
 from .turn_checkpoints import (
     Saved,
     checkpoint_pairs,
+    is_at,
     is_torn,
     is_turn,
     known_until,
@@ -39,6 +40,8 @@ from .turn_checkpoints import (
     memory_changes,
     prompt_of,
     redo_moves,
+    refuse_elsewhere,
+    root_of,
     saved,
     uncovered_in,
     undo_moves,
@@ -176,13 +179,23 @@ class TurnUndo:
     async def close_crashed_turns(self) -> None:
         """After a crash, save the current state as the state after the crashed turn."""
         for turn_id, (before, after) in checkpoint_pairs(self._session.records).items():
-            if before and not after and turn_id not in self._before and is_turn(turn_id):
+            if before and not after and turn_id not in self._before and self._is_here(turn_id):
                 self._before[turn_id] = before
                 try:
                     await self.after_turn(turn_id, late=True)
                 except BaseException:  # interrupted: the next call retries
                     del self._before[turn_id]
                     raise
+
+    def _is_here(self, turn_id: str) -> bool:
+        """Return True for a turn that changed files in the directory that the session is in now."""
+        return is_turn(turn_id) and is_at(root_of(self._session.records, turn_id), self._session.root)
+
+    @cached_property
+    def _other_root(self) -> str:
+        """The directory that the session is in now; empty if it is the one that it began in."""
+        root = self._session.root
+        return "" if is_at(self._session.header.cwd, root) else storable_text(str(root))
 
     async def undo(self, turns: int) -> tuple[int, str, RestoreReport]:
         """Undo the last turns. Return their number, the first one's prompt, and what happened to the files.
@@ -214,6 +227,7 @@ class TurnUndo:
         chosen, files = self._way_back(turn_id, what)
         count = len(self._prompted(chosen))
         records = self._session.records
+        refuse_elsewhere(records, files, self._session.root)
         moves = undo_moves(records, files, undo=True)
         around = await self._before_undo(moves)
         report = _naming(
@@ -233,6 +247,7 @@ class TurnUndo:
         """
         undoing = self._next_redo()
         records = self._session.records
+        refuse_elsewhere(records, undoing.files, self._session.root)
         report = await self._carry_out(
             redo_moves(records, undoing), memory_changes(records, undoing.files, undo=False)
         )
@@ -303,6 +318,7 @@ class TurnUndo:
             await self.close_crashed_turns()
         records = self._session.records
         _, files = self._way_back(turn_id, what)
+        refuse_elsewhere(records, files, self._session.root)
         report = await self._dry_run(undo_moves(records, files, undo=True))
         return prompt_of(records, turn_id), _naming(uncovered_in(records, files), report)
 
@@ -314,6 +330,7 @@ class TurnUndo:
         """
         undoing = self._next_redo()
         records = self._session.records
+        refuse_elsewhere(records, undoing.files, self._session.root)
         return prompt_of(records, undoing.turn_ids[0]), await self._dry_run(redo_moves(records, undoing))
 
     async def aclose(self) -> None:
@@ -325,7 +342,8 @@ class TurnUndo:
 
     async def session_diff(self) -> str:
         """Return a unified diff from before the session's first change to now; empty if nothing changed."""
-        first = next((before for before, _ in checkpoint_pairs(self._session.records).values() if before), "")
+        pairs = checkpoint_pairs(self._session.records)
+        first = next((before for turn, (before, _) in pairs.items() if before and self._is_here(turn)), "")
         if not first:
             return ""
         return await self._snapshots.diff(first, await self._snapshots.take())
@@ -364,7 +382,11 @@ class TurnUndo:
             checkpoint = await self._snapshots.take(moves)
         except CheckpointError:
             return []
-        return [CheckpointTaken(id=new_id("cp"), turn_id=turn_id, when="after", checkpoint=checkpoint)]
+        return [
+            CheckpointTaken(
+                id=new_id("cp"), turn_id=turn_id, when="after", checkpoint=checkpoint, root=self._other_root
+            )
+        ]  # fmt: skip
 
     def _next_redo(self) -> Undoing:
         redoable = taken_back(self._session.records).redoable
@@ -424,7 +446,7 @@ class TurnUndo:
         await self._session.save(
             CheckpointTaken(
                 id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late, uncovered=uncovered,
-                foreign=foreign,
+                foreign=foreign, root=self._other_root,
             )
         )  # fmt: skip
 

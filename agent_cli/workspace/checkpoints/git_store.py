@@ -417,7 +417,10 @@ class Checkpoints:
                 return kept
         if not _COMMIT.fullmatch(checkpoint):  # the session file could hold an option of git
             raise CheckpointError(f"{checkpoint[:80]!r} is not a checkpoint")
-        raw = await self._git("cat-file", "commit", checkpoint)
+        try:
+            raw = await self._git("cat-file", "commit", checkpoint)
+        except GitFailed as error:
+            raise CheckpointError(f"the checkpoint is not in {self._store} ({error})") from error
         try:
             return decode_metadata(raw.partition(b"\n\n")[2])
         except (ValueError, KeyError, TypeError) as error:

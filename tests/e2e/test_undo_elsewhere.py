@@ -1,0 +1,70 @@
+"""Undo of a session that was resumed in another directory: each turn's files are where the turn changed them."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.store.file_names import id_in
+from tests.e2e.world import World, shell
+from tests.model.server import Reply
+
+FREELY = ("--mode", "yolo", "--sandbox", "off")
+
+
+@pytest.fixture
+def other(world: World) -> Path:
+    """A second directory, in which the session of the first goes on: each turn has added a line to its `f`."""
+    other = world.home / "other"
+    other.mkdir()
+    for folder in (world.work, other):
+        (folder / "f").write_text("start\n", encoding="utf-8")
+    world.script(shell("echo one >> f"), Reply(text="One."), shell("echo two >> f"), Reply(text="Two."))
+    assert world.run("run", "first", *FREELY).code == 0
+    done = world.run("run", "second", "--resume", session(world), *FREELY, cwd=other)
+    assert done.code == 0 and f"the session began in {world.work} and continues in {other}" in done.err
+    return other
+
+
+def session(world: World) -> str:
+    (path,) = world.sessions()
+    return id_in(path)
+
+
+def lines(folder: Path) -> list[str]:
+    return (folder / "f").read_text(encoding="utf-8").split()
+
+
+@pytest.mark.parametrize("home", [True, False], ids=["from the first", "from the second"])
+def test_each_turn_is_undone_and_redone_where_it_worked(world: World, other: Path, home: bool) -> None:
+    words = ("--session", session(world))
+    cwd = world.work if home else other
+    for command, expected in (
+        ("undo", (["start", "one"], ["start"])),
+        ("undo", (["start"], ["start"])),
+        ("redo", (["start", "one"], ["start"])),
+        ("redo", (["start", "one"], ["start", "two"])),
+    ):
+        done = world.run(command, *words, cwd=cwd)
+        assert (done.code, done.err) == (0, ""), done
+        assert (lines(world.work), lines(other)) == expected
+
+
+def test_turns_of_two_directories_are_not_undone_at_once(world: World, other: Path) -> None:
+    done = world.run("undo", "--turns", "2", "--session", session(world))
+    assert done.code == 1 and f"“first” changed files in {world.work}, and the session is in {other} now" in done.out
+    assert (lines(world.work), lines(other)) == (["start", "one"], ["start", "two"])
+    assert world.run("undo", "--turns", "2", "--conversation", "--session", session(world)).code == 0
+
+
+def test_a_directory_that_was_renamed_is_undone_where_it_is_now(world: World) -> None:
+    (world.work / "f").write_text("start\n", encoding="utf-8")
+    world.script(shell("echo one >> f"), Reply(text="One."), shell("echo two >> f"), Reply(text="Two."))
+    assert world.run("run", "first", *FREELY).code == 0
+    renamed = world.home / "renamed"
+    world.work.rename(renamed)
+    assert world.run("run", "second", "--resume", session(world), *FREELY, cwd=renamed).code == 0
+    done = world.run("undo", "--session", session(world), cwd=renamed)
+    assert (done.code, lines(renamed)) == (0, ["start", "one"]), done
+    listed = world.run("undo", "--list", "--session", session(world), cwd=renamed)
+    assert listed.code == 0 and "first" in listed.out
+    assert "which is gone" in world.run("undo", "--session", session(world), cwd=renamed).err
