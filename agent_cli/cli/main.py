@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
     except (UsageError, ConfigError, RuleError, NoSession) as error:
         return _fail(str(error), USAGE)
     except StoreError as error:
-        return _fail(f"{error}{_way_out(error)}", 1)
+        return _fail(_with_way_out(error), 1)
     except OutputError as error:
         return _fail(str(error), 1)
     except BrokenPipeError:
@@ -115,13 +115,13 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _way_out(error: StoreError) -> str:
-    """Return advice for an unusable state folder."""
+def _with_way_out(error: StoreError) -> str:
+    """Return an error's text, with advice if the state folder cannot be used."""
     from agent_cli.config.dirs import state_dir
 
     if str(state_dir()) not in str(error) or not isinstance(error.__cause__, OSError):
-        return ""
-    return ". `agent doctor` checks this folder; AGENT_STATE_DIR names another."
+        return str(error)
+    return f"{str(error).removesuffix('.')}. `agent doctor` checks this folder; AGENT_STATE_DIR names another."
 
 
 def _wants_help(arguments: Sequence[str]) -> bool:

@@ -55,6 +55,12 @@ if TYPE_CHECKING:
 _MOST_NAMED = 5
 _SILENT_S = 1.0
 """Seconds after which the user is told what the turn waits for."""
+_UNWRITABLE = {
+    errno.ENOSPC: ("the disk is full", "Free some space"),
+    errno.EDQUOT: ("your disk quota is used up", "Free some space"),
+    errno.EROFS: ("the disk is read-only", "Make it writable"),
+}
+"""Errors that concern a disk, not a file: an undo is not done with them."""
 _SAVING = "Saving the workspace for undo; a large one takes a while the first time."
 
 
@@ -399,12 +405,14 @@ class TurnUndo:
             report = await self._snapshots.carry_out(moves) if moves else RestoreReport()
         except CheckpointError as error:
             raise NothingToRestore(f"the files cannot be restored: {error}") from error
-        if any(each.reason == os.strerror(errno.ENOSPC) for each in report.conflicts):
-            done, count = len(report.restored), len(report.restored) + len(report.conflicts)
-            raise NothingToRestore(
-                f"the disk is full: {done} of {count} file{'s' * (count != 1)} restored. Free some space and try "
-                "again: what is restored stays so"
-            )
+        reasons = {each.reason for each in report.conflicts}
+        for code, (what, remedy) in _UNWRITABLE.items():
+            if os.strerror(code) in reasons:
+                done, count = len(report.restored), len(report.restored) + len(report.conflicts)
+                raise NothingToRestore(
+                    f"{what}: {done} of {count} file{'s' * (count != 1)} restored. {remedy} and try again: what is "
+                    "restored stays so"
+                )
         self._left_alone = _decidable(report)
         if not memory:
             return report

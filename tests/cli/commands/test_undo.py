@@ -294,6 +294,24 @@ def test_an_undo_on_a_full_disk_takes_nothing_back_and_can_be_done_again(world: 
     assert done.stdout.split()[-3:] == ["second:", "0", "200000"], done.stdout + done.stderr
 
 
+def test_an_undo_on_a_disk_that_became_read_only_can_be_done_again(world: World) -> None:
+    if os.getuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("a file system of its own needs root and namespaces")
+    (world.work / "room").mkdir()
+    world.script(shell("rm kept.txt"), Reply(text="done"))
+    script = (
+        "mount -t tmpfs none . && cd ../room && echo kept > kept.txt && "
+        '"$@" run "remove it" --mode yolo >/dev/null 2>&1; mount -o remount,ro . && '
+        '"$@" undo; echo "first: $?"; mount -o remount,rw . && "$@" undo; echo "second: $?"; cat kept.txt'
+    )
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", AGENT],
+        cwd=world.work / "room", env=world.environment(), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "the disk is read-only: 0 of 1 file restored. Make it writable" in done.stdout, done.stdout + done.stderr
+    assert "first: 1" in done.stdout and done.stdout.split()[-3:] == ["second:", "0", "kept"], done.stdout
+
+
 def test_the_usage_names_its_files_plainly(world: World) -> None:
     for done in said(world, ["undo", "--help"], ["redo", "--help"]):
         assert "[OPTIONS] [FILE]...\n" in done.out and "default: 0" not in done.out
