@@ -56,6 +56,15 @@ def test_turns_of_two_directories_are_not_undone_at_once(world: World, other: Pa
     assert world.run("undo", "--turns", "2", "--conversation", "--session", session(world)).code == 0
 
 
+def test_a_deleted_session_leaves_no_checkpoints_in_either(world: World, other: Path) -> None:
+    def stores() -> list[Path]:
+        return list((world.state / "projects").glob("*/checkpoints"))
+
+    assert len(stores()) == 2
+    assert world.run("sessions", "delete", session(world), "--yes").code == 0
+    assert stores() == []
+
+
 def test_a_directory_that_was_renamed_is_undone_where_it_is_now(world: World) -> None:
     (world.work / "f").write_text("start\n", encoding="utf-8")
     world.script(shell("echo one >> f"), Reply(text="One."), shell("echo two >> f"), Reply(text="Two."))

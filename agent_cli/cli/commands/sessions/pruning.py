@@ -22,7 +22,8 @@ def forgetting(quiet: bool = False) -> OnDelete:
     the next run tries again."""
 
     def forget(project_state: Path, session_id: str) -> None:
-        if not any(any(project_state.glob(kind)) for kind in ("checkpoints*", "copies*")):
+        places = _used_by(session_id, project_state)
+        if not places:
             return
         from agent_cli.sandbox.process.runner import ProcessRunner
         from agent_cli.workspace.checkpoints.maintenance import forget_session
@@ -30,7 +31,8 @@ def forgetting(quiet: bool = False) -> OnDelete:
 
         async def carry_out() -> None:
             async with aclosing(ProcessRunner()) as processes:
-                await forget_session(project_state, session_id, processes.run)
+                for place in places:
+                    await forget_session(place, session_id, processes.run)
 
         try:
             asyncio.run(carry_out())
@@ -39,3 +41,13 @@ def forgetting(quiet: bool = False) -> OnDelete:
                 print(f"agent: checkpoints of {session_id} were not all removed: {error}", file=sys.stderr)
 
     return forget
+
+
+def _used_by(session_id: str, project_state: Path) -> list[Path]:
+    """Return the state folders of all directories that may have checkpoints of a session: its own, and those in
+    which it was resumed."""
+    projects = project_state.parent
+    found = {project_state} if any(any(project_state.glob(kind)) for kind in ("checkpoints*", "copies*")) else set()
+    found.update(path.parents[2] for path in projects.glob(f"*/checkpoints*/sessions/{session_id}"))
+    found.update(path.parents[1] for path in projects.glob(f"*/copies*/session-{session_id}"))
+    return sorted(found)
