@@ -340,6 +340,7 @@ class SessionBuilder:
             identifier,
             self._processes,
             setup.workspace.roots,
+            setup.own_folders(),
         )
         of = self.child
         return SessionServices(
@@ -547,10 +548,12 @@ def _retry_policy(limits: Limits, *, waits: bool) -> RetryPolicy:
 
 
 def snapshots(
-    root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = ()
-) -> Snapshots:
+    root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = (),
+    own: Sequence[Path] = (),
+) -> Snapshots:  # fmt: skip
     """Return the checkpoint stores of a workspace, one per folder: a private git repository, or copies if git is
-    missing. A git program inside the workspace or `roots` is not used."""
+    missing. A git program inside the workspace or `roots` is not used. Folders of the program, `own`, are neither
+    saved nor restored: they contain the sessions."""
     from agent_cli.workspace.checkpoints.maintenance import COPIES, STORE, store_name
     from agent_cli.workspace.checkpoints.multi_root import MultiRootCheckpoints
 
@@ -561,9 +564,10 @@ def snapshots(
         if has_git:
             from agent_cli.workspace.checkpoints.git_store import Checkpoints
 
+            inside = [each for each in map(Path, map(os.path.realpath, own)) if folder in each.parents]
             return Checkpoints(
                 folder, project_state / store_name(STORE, further), session_id, processes.run,
-                timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots, without=(root,) if further else (),
+                timeout_s=CHECKPOINT_TIMEOUT_S, roots=roots, without=(*inside, root) if further else inside,
             )  # fmt: skip
         from agent_cli.workspace.checkpoints.copy_store import Copies
 

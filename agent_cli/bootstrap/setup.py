@@ -258,6 +258,10 @@ class Setup:
         """
         return self.once(_environment)
 
+    def own_folders(self) -> tuple[Path, ...]:
+        """Return the folders of the program's state, which may be in the workspace."""
+        return self.state, self.sessions.folder, self.sessions.project_folder(self.root)
+
     def project_state(self) -> Path:
         """Return the folder of this directory's checkpoints and saved rules."""
         return self.state / "projects" / self.sessions.project_folder(self.root).name

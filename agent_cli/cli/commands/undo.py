@@ -157,7 +157,8 @@ def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[Tur
         project_state = setup.state / "projects" / setup.sessions.project_folder(root).name
         if not is_at(str(root), setup.root) and not asked.show:
             print(f"in {clean(str(root))}:")
-        checkpoints = snapshots(root.resolve(), project_state, session.header.session_id, processes)
+        identifier, own = session.header.session_id, setup.own_folders()
+        checkpoints = snapshots(root.resolve(), project_state, identifier, processes, own=own)
         bus = EventBus()
         memory = Memory(setup.config_dir, project_state, setup.state / "notes" / session.header.session_id)
         yield TurnUndo(session, lambda: checkpoints, lambda event: _say(bus, event), memory), file is None

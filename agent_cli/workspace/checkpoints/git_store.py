@@ -97,7 +97,7 @@ class Checkpoints:
         without: Iterable[Path] = (),
     ) -> None:
         """`roots` are further folders that commands write to: a git program inside them is never run. `without`
-        are folders below `root` with separate checkpoints."""
+        are folders below `root` that are neither saved nor restored here."""
         self._git = PrivateGit(store, run, (root, *roots), timeout_s=timeout_s, every_name=True)
         self._run = run
         self._roots = (root, *roots)
@@ -394,10 +394,12 @@ class Checkpoints:
             compared = await self._compare(move.left, move.target)
             touched = Touched([await self._compare(each.left, each.target) for each in move.within])
             refusal = partial(move.refusal, own=frozenset(map(self._shown, compared.own)))
-            steps.append((await touched.files(await compared.files()), refusal))
+            files = await touched.files(await compared.files())
+            steps.append(({path: pair for path, pair in files.items() if not self._is_own(path)}, refusal))
             gits.append(compared.users_git)
             out |= {} if move.within else {each.path: each for each in compared.not_held(self._shown)}
             more = await touched.folders(await compared.folders())
+            more = {path: pair for path, pair in more.items() if not self._is_own(path)}
             add_folders(more, folders if move.only is None else unsure)
         changes = await asyncio.to_thread(plan_changes, self._top, chains(steps, self._shown))
         note = note_on(gits, self._users_git.state())
@@ -435,6 +437,11 @@ class Checkpoints:
         separately."""
         inside = (each for each in (self._store, *self._without) if each.is_relative_to(self._top))
         return frozenset(each.relative_to(self._top).as_posix() for each in inside)
+
+    def _is_own(self, path: str) -> bool:
+        """Return True for a path in a folder that is not saved: an older version may have saved it."""
+        own = self._own_folders()
+        return any(part in own for part in (path, *map(str, Path(path).parents))) if own else False
 
     def _exclusions(self) -> bytes:
         """Return the user's excludes for this clone, plus the store itself."""

@@ -212,6 +212,8 @@ class WorkTree:
         if self._names:
             raw += await self.run("diff-files", "-z", "--name-only")
         names = dict.fromkeys(names_in(raw))
+        if own := {f"{folder}/" for folder in self._own}:
+            names = {name: None for name in names if not scan.entry_covering(name, own)}
         nested = tuple(name.rstrip("/") for name in names if name.endswith("/"))
         # in a thread: a slow disk must not hold up the event loop
         found, total = await asyncio.to_thread(self._sort_out, [*names, *self.covered], nested)

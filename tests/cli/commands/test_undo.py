@@ -1,5 +1,6 @@
 """`agent undo` and `agent redo`: files and conversation, without a REPL and without a model."""
 
+import json
 import os
 import re
 import subprocess
@@ -292,6 +293,25 @@ def test_an_undo_on_a_full_disk_takes_nothing_back_and_can_be_done_again(world: 
         done.stdout + done.stderr
     )
     assert done.stdout.split()[-3:] == ["second:", "0", "200000"], done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("place", ["sessions.dir", "AGENT_STATE_DIR"])
+def test_sessions_in_the_workspace_are_never_undone(world: World, place: str) -> None:
+    talks = world.work / "talks"
+    env = {place: str(talks)} if place.isupper() else {}
+    if not env:
+        (world.config / "config.yaml").write_text(f"sessions: {{dir: {talks}}}\n", encoding="utf-8")
+    world.script(*(reply for word in "xyz" for reply in (shell(f"echo {word} >> f"), Reply(text="Done."))))
+    for arguments in (["another"], ["first"], ["second", "-c"]):
+        assert world.run("run", *arguments, "--mode", "yolo", env=env).code == 0
+    before = {path: json.loads(path.read_bytes()) for path in talks.rglob("20*.json")}
+    dry = world.run("undo", "--dry-run", env=env)
+    done = world.run("undo", "--conflicts", "old", "--turns", "2", env=env)
+    assert dry.out == "Would undo: second\n  modified  f  +0 -1\n"
+    assert done == Done(0, "Undid: first\n  modified  f\n", "")
+    assert (world.work / "f").read_text(encoding="utf-8") == "x\n" and len(before) == 2
+    for path, records in before.items():
+        assert json.loads(path.read_bytes())[: len(records)] == records
 
 
 def test_an_undo_on_a_disk_that_became_read_only_can_be_done_again(world: World) -> None:

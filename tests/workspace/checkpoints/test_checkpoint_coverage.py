@@ -225,6 +225,21 @@ async def test_a_checkpoint_of_an_older_version_is_restored(root: Path) -> None:
     assert (root / "src" / "deep" / "f").stat().st_mode & 0o777 == 0o600
 
 
+async def test_what_an_older_version_has_saved_of_a_folder_that_is_left_out_now_is_not_restored(root: Path) -> None:
+    older = make(root)
+    before = await older.take()
+    sh(root, "printf 2 > src/deep/f; printf 2 > empty/inner/f")
+    after = await older.take()
+    newer = Checkpoints(
+        root, root.parent / "store", "s1", ProcessRunner().run, timeout_s=90.0, without=[root / "src" / "deep"]
+    )
+    report = await newer.carry_out([Move(after, before)])
+    assert [change.path for change in report.restored] == ["empty/inner/f"] and report.conflicts == ()
+    assert (root / "src" / "deep" / "f").read_bytes() == b"2"
+    sh(root, "printf 3 > src/deep/f")
+    assert await newer.changes(await newer.take(), await newer.take()) == ()
+
+
 async def test_an_unreadable_file_does_not_end_undo(root: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("nothing is unreadable here")
