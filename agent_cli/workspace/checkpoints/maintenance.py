@@ -116,7 +116,11 @@ async def forget_session(project_state: Path, session_id: str, run: RunProgram) 
     for copies in stores_of(project_state, COPIES):
         await asyncio.to_thread(forget_copies, copies, session_id)
     for store in stores_of(project_state, STORE):
-        await _forget_in(store, session_id, run)
+        try:
+            await _forget_in(store, session_id, run)
+        except CheckpointError:
+            if store.is_dir():  # otherwise another process has removed it with its last session
+                raise
 
 
 async def _forget_in(store: Path, session_id: str, run: RunProgram) -> None:

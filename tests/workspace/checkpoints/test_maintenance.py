@@ -3,12 +3,14 @@
 import contextlib
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_cli.fs.files import try_lock
-from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.sandbox.process.runner import Completed, ProcessRunner
 from agent_cli.workspace.checkpoints import maintenance
 from agent_cli.workspace.checkpoints.copy_store import Copies
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
@@ -94,6 +96,18 @@ async def test_with_the_last_session_the_store_goes(project: Path) -> None:
     assert store_bytes(project) == 0
     await maintenance.forget_session(project, "s1", ProcessRunner().run)
     await two_turns(project, "s3")
+
+
+async def test_a_store_that_another_process_removes_meanwhile_is_no_failure(project: Path) -> None:
+    await two_turns(project, "s1")
+    await two_turns(project, "s2")
+
+    async def run(argv: Sequence[str], **how: Any) -> Completed:
+        await maintenance.forget_session(project, "s2", ProcessRunner().run)
+        assert not (project / "checkpoints").exists()
+        return await ProcessRunner().run(argv, **how)
+
+    await maintenance.forget_session(project, "s1", run)
 
 
 async def test_checkpoints_of_an_older_version_that_no_ref_names_are_kept(project: Path) -> None:
