@@ -25,6 +25,8 @@ _GRACE = "2.hours.ago"
 """Unreferenced objects are kept this long: they may belong to a checkpoint in progress."""
 
 
+_GONE = "gone-"
+"""Prefix of the names of stores that are being removed."""
 STORE, COPIES = "checkpoints", "copies"
 """Names of the stores of the workspace root, in the state folder of its project."""
 
@@ -125,15 +127,13 @@ async def forget_session(project_state: Path, session_id: str, run: RunProgram) 
 
 async def _forget_in(store: Path, session_id: str, run: RunProgram) -> None:
     """Delete a session's checkpoints in one store."""
-    import shutil
-
     name, own = name_of(session_id), index_of(store, session_id)
     for file in (ref_of(store, session_id), store / "sessions" / name, store / f"index-{name}"):
         file.unlink(missing_ok=True)
     for file in store.glob(f"{own.stem}.*"):
         file.unlink(missing_ok=True)
     if not _living(store):
-        await asyncio.to_thread(shutil.rmtree, store, ignore_errors=True)
+        await asyncio.to_thread(_remove, store)
         return
     if any(store.glob("index-*")):
         return  # an older session has no ref, so its objects are unknown
@@ -142,6 +142,23 @@ async def _forget_in(store: Path, session_id: str, run: RunProgram) -> None:
             git = PrivateGit(store, run, (), timeout_s=_CARE_S)
             await git("repack", "-q", "-A", "-d", f"--unpack-unreachable={_GRACE}")
             await git("prune", f"--expire={_GRACE}")
+
+
+def _remove(store: Path) -> None:
+    """Remove a store that no session uses. It is renamed first: a session that begins while a large store is being
+    removed gets a new one."""
+    import shutil
+
+    gone = store.with_name(f"{_GONE}{os.urandom(6).hex()}")
+    with contextlib.suppress(FileNotFoundError):
+        store.rename(gone)
+    if _living(gone):  # a session has begun meanwhile
+        with contextlib.suppress(OSError):
+            gone.rename(store)
+        return
+    for left in store.parent.glob(f"{_GONE}*"):  # also what a killed removal has left
+        if not _living(left):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _living(store: Path) -> bool:

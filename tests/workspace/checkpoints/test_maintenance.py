@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,42 @@ async def test_with_the_last_session_the_store_goes(project: Path) -> None:
     assert store_bytes(project) == 0
     await maintenance.forget_session(project, "s1", ProcessRunner().run)
     await two_turns(project, "s3")
+
+
+_MEANWHILE = """
+import asyncio, sys
+from pathlib import Path
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.checkpoints import maintenance
+from agent_cli.workspace.checkpoints.git_store import Checkpoints
+
+project, states = Path(sys.argv[1]), []
+
+async def begin():
+    checkpoints = Checkpoints(project.parent / "work", project / "checkpoints", "new", ProcessRunner().run, timeout_s=90)
+    states.append(await checkpoints.take())
+
+def hook(event, arguments):
+    if event == "shutil.rmtree" and str(arguments[0]).startswith(str(project)) and not states:
+        states.append("")
+        asyncio.run(begin())
+
+sys.addaudithook(hook)
+asyncio.run(maintenance.forget_session(project, "s1", ProcessRunner().run))
+print(states[1])
+"""
+
+
+async def test_a_session_that_begins_while_a_store_is_removed_keeps_its_checkpoints(project: Path) -> None:
+    await two_turns(project, "s1")
+    done = subprocess.run(
+        [sys.executable, "-c", _MEANWHILE, str(project)], capture_output=True, text=True, check=True, timeout=120
+    )
+    (project.parent / "work" / "s1").write_bytes(b"later")
+    checkpoints = make(project, "new")
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), done.stdout.strip())])
+    assert report.conflicts == () and (project.parent / "work" / "s1").read_bytes() == b"s1 after" * 2000
+    assert [path.name for path in project.iterdir()] == ["checkpoints"]
 
 
 async def test_a_store_that_another_process_removes_meanwhile_is_no_failure(project: Path) -> None:
