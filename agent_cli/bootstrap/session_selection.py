@@ -114,14 +114,15 @@ def _copied(setup: Setup, origin: Path) -> SessionStart:
     from agent_cli.store.fork import forked
 
     loaded = read_session(origin)
+    problems = (*loaded.problems(), *_moved(loaded, setup))
     identifier, path = new_place(setup)
     records = forked(loaded.records, identifier, setup.chosen.text("fork_at") or None)
     if setup.chosen.flag("no_session"):
-        return SessionStart(records, None, "", False, (*loaded.problems(), *_moved(loaded, setup)))
+        return SessionStart(records, None, "", False, problems)
     write_session(path, records)
     copy_beside(setup.state, path.parent.name, forked_from(records), identifier)
     file, saved = SessionFile.open(path)
-    told = (f"a copy of session {forked_from(records)}; files are as they are now", *loaded.problems(), *_moved(loaded, setup))
+    told = (f"a copy of session {forked_from(records)}; files are as they are now", *problems)
     return SessionStart(saved.records, file, str(path), saved=True, notes=told)
 
 

@@ -51,7 +51,9 @@ def test_each_turn_is_undone_and_redone_where_it_worked(world: World, other: Pat
 
 def test_turns_of_two_directories_are_not_undone_at_once(world: World, other: Path) -> None:
     done = world.run("undo", "--turns", "2", "--session", session(world))
-    assert done.code == 1 and f"“first” changed files in {world.work}, and the session is in {other} now" in done.out
+    assert (
+        done.code == 1 and f"“first” changed files in {world.work}, and the session is in {other} now" in done.out
+    )
     assert (lines(world.work), lines(other)) == (["start", "one"], ["start", "two"])
     assert world.run("undo", "--turns", "2", "--conversation", "--session", session(world)).code == 0
 

@@ -410,8 +410,8 @@ class TurnUndo:
             if os.strerror(code) in reasons:
                 done, count = len(report.restored), len(report.restored) + len(report.conflicts)
                 raise NothingToRestore(
-                    f"{what}: {done} of {count} file{'s' * (count != 1)} restored. {remedy} and try again: what is "
-                    "restored stays so"
+                    f"{what}: {done} of {count} file{'s' * (count != 1)} restored. {remedy} and try again: what "
+                    "is restored stays so"
                 )
         self._left_alone = _decidable(report)
         if not memory:

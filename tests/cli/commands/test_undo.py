@@ -328,7 +328,9 @@ def test_an_undo_on_a_disk_that_became_read_only_can_be_done_again(world: World)
         ["unshare", "-m", "sh", "-c", script, "sh", AGENT],
         cwd=world.work / "room", env=world.environment(), capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert "the disk is read-only: 0 of 1 file restored. Make it writable" in done.stdout, done.stdout + done.stderr
+    assert "the disk is read-only: 0 of 1 file restored. Make it writable" in done.stdout, (
+        done.stdout + done.stderr
+    )
     assert "first: 1" in done.stdout and done.stdout.split()[-3:] == ["second:", "0", "kept"], done.stdout
 
 

@@ -225,7 +225,9 @@ async def test_a_checkpoint_of_an_older_version_is_restored(root: Path) -> None:
     assert (root / "src" / "deep" / "f").stat().st_mode & 0o777 == 0o600
 
 
-async def test_what_an_older_version_has_saved_of_a_folder_that_is_left_out_now_is_not_restored(root: Path) -> None:
+async def test_what_an_older_version_has_saved_of_a_folder_that_is_left_out_now_is_not_restored(
+    root: Path,
+) -> None:
     older = make(root)
     before = await older.take()
     sh(root, "printf 2 > src/deep/f; printf 2 > empty/inner/f")

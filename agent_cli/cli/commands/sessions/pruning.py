@@ -47,7 +47,8 @@ def _used_by(session_id: str, project_state: Path) -> list[Path]:
     """Return the state folders of all directories that may have checkpoints of a session: its own, and those in
     which it was resumed."""
     projects = project_state.parent
-    found = {project_state} if any(any(project_state.glob(kind)) for kind in ("checkpoints*", "copies*")) else set()
+    has_own = any(any(project_state.glob(kind)) for kind in ("checkpoints*", "copies*"))
+    found = {project_state} if has_own else set()
     found.update(path.parents[2] for path in projects.glob(f"*/checkpoints*/sessions/{session_id}"))
     found.update(path.parents[1] for path in projects.glob(f"*/copies*/session-{session_id}"))
     return sorted(found)
