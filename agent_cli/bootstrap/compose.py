@@ -56,7 +56,7 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
         NoModel, MissingKey: no model can be used.
     """
     enabled, later = without_late_groups(setup.config.tools.enabled)
-    registry, problems = _registry(setup, enabled, front)
+    registry, problems = registry_of(setup, enabled, is_answered=front.answers)
     draft = existing(setup)
     env = setup.environment()
     identifier, path = (draft.session_id, Path(draft.path)) if draft else new_place(setup)
@@ -230,8 +230,8 @@ _ROLE = (
 )
 
 
-def _registry(setup: Setup, enabled: tuple[str, ...], front: FrontEnd) -> tuple[Registry, list[str]]:
-    """Return the tools of this session, and the problems of third-party tools.
+def registry_of(setup: Setup, enabled: tuple[str, ...], *, is_answered: bool) -> tuple[Registry, list[str]]:
+    """Return the tools of a session, and the problems of third-party tools. `is_answered`: a user is present.
 
     Raises:
         UsageError: a requested tool does not exist.
@@ -253,7 +253,7 @@ def _registry(setup: Setup, enabled: tuple[str, ...], front: FrontEnd) -> tuple[
             for tools, wrong in found:
                 extra += tools
                 problems += wrong
-        return default_registry(enabled, front.answers, extra, web.private_hosts), problems
+        return default_registry(enabled, is_answered, extra, web.private_hosts), problems
     except ToolError as error:
         raise UsageError(str(error)) from error
 

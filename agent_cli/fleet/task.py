@@ -1,6 +1,7 @@
 """A task of a batch, frozen before anything starts."""
 
 import hashlib
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -10,6 +11,14 @@ from agent_cli.protocol.actions import Mode, SandboxLevel
 Pick = Literal["first_verified", "all", "smallest_diff"]
 Dependencies = Literal["none", "bind", "reflink", "copy"]
 Network = Literal["own", "host"]
+
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+def is_task_id(text: str) -> bool:
+    """Return True for a valid id. Ids become names of files, folders and branches."""
+    return _ID.fullmatch(text) is not None and set(text) != {"."}
 
 
 class Source(msgspec.Struct, frozen=True):

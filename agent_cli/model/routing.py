@@ -136,6 +136,17 @@ async def open_model(
     return LiteLLMModel(route, model_info(route.name, _facts(route, config), deep=True), provider)
 
 
+def check_model(name: str, config: Config, env: Mapping[str, str]) -> None:
+    """Check that a client could be created for a model, without creating one.
+
+    Raises:
+        BadModelName, BadAddress, MissingKey: none could.
+    """
+    route = resolve(name, config.providers, env)
+    if route.wire not in _NATIVE:
+        _litellm_name(route)
+
+
 def probe_of(route: Route, config: Config) -> "CapabilityProbe":
     """Return a probe with the known facts about a route's model and the questions for its server."""
     from .catalog.server_query import CapabilityProbe

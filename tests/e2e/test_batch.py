@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.fleet import answering, applied, batch, git, outcomes, repository, results, tasks_file, writes
 from tests.e2e.world import AGENT, World, until
@@ -81,6 +82,29 @@ def test_errors_in_tasks_name_the_place_before_anything_starts(world: World) -> 
     assert f"{path}:2: unknown key `promt`; did you mean `prompt`?" in done.err
     assert f"{path}:3: the id 'a/b' must be" in done.err
     assert not (world.home / "out").exists() and not world.bodies()
+
+
+def test_what_an_agent_would_refuse_is_said_before_anything_starts(world: World) -> None:
+    repository(world.work)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"model": "nowhere/x"}, "`model`: unknown provider “nowhere”"),
+        ({"effort": "huge"}, "`effort`: write one of none, minimal"),
+        ({"tools": "core,nothing"}, "`tools`: There is no tool named 'nothing'"),
+        ({"config": {"limits.turns": "many"}}, "`config.limits.turns`: write a whole number or null"),
+        ({"config": {"permissions.allow": ["sh("]}}, "`config.permissions.allow`: 'sh(' is not a rule"),
+        ({"schema": {"type": 5}}, "`schema`: not a JSON Schema"),
+    ]
+    tasks = [{"id": f"t{number}", "prompt": "x", **values} for number, (values, _) in enumerate(wrong, start=1)]
+    path = tasks_file(world, [*tasks, {"id": "right", "prompt": "x", "tools": "core,-shell,agent"}])
+    done = batch(world, path)
+    assert done.code == 2, done
+    lines = done.err.removeprefix("agent: ").splitlines()
+    assert len(lines) == len(wrong), done
+    for number, (line, (_, said)) in enumerate(zip(lines, wrong, strict=True), start=1):
+        assert line.startswith(f"{path}:{number}: {said}")
+    assert not (world.home / "out").exists() and not world.bodies()
+    shown = batch(world, tasks_file(world, [{"id": "a", "prompt": "x"}]), "--dry-run")
+    assert shown.out.endswith("1 task, 0 attempts on record; 1 task without a limit\n"), shown
 
 
 def test_a_report_and_the_trees_of_failed_attempts_stay_and_are_cleaned(world: World) -> None:

@@ -34,9 +34,14 @@ def agent_command(job: Job, inside: Path, schema_file: Path) -> list[str]:
         "--trace": str(schema_file.with_name(TRACE_FILE)) if job.traced else "",
     }  # fmt: skip
     words += [part for name, value in given.items() if value not in ("", None) for part in (name, str(value))]
-    for key, value in task.config.items():
-        words += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
-    return words
+    return [*words, *(word for setting in settings_of(task) for word in ("--set", setting))]
+
+
+def settings_of(task: Task) -> list[str]:
+    """Return the `config` of a task as values of `--set`."""
+    return [
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in task.config.items()
+    ]
 
 
 def time_limit_s(task: Task) -> float | None:

@@ -16,7 +16,7 @@ from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.stop_reason import UsageError
 
 from ..attempt import AttemptResult
-from ..task import Source, Task
+from ..task import Source, Task, is_task_id
 
 BATCH_FILE, RESULTS_FILE, LOCK_FILE, LATE_FILE, JOB_FILE = (
     "batch.json", "results.jsonl", "lock", "late.json", "job.json",
@@ -219,11 +219,17 @@ def read_batch(path: Path) -> Batch | None:
         BatchError: it cannot be read.
     """
     try:
-        return decode_json(read_regular(path / BATCH_FILE), type=Batch)
+        batch = decode_json(read_regular(path / BATCH_FILE), type=Batch)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except OSError as error:
+        raise BatchError(f"{path / BATCH_FILE} cannot be read: {error.strerror or error}") from error
+    except msgspec.DecodeError as error:
         raise BatchError(f"{path / BATCH_FILE} cannot be read: {error}") from error
+    for name in (batch.id, *batch.others, *(task.id for task in batch.tasks)):
+        if not is_task_id(name):
+            raise BatchError(f"{path / BATCH_FILE} cannot be read: {name[:100]!r} is not an id")
+    return batch
 
 
 def read_results(path: Path) -> tuple[AttemptResult, ...]:
@@ -237,7 +243,7 @@ def read_results(path: Path) -> tuple[AttemptResult, ...]:
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise BatchError(f"{path / RESULTS_FILE} cannot be read: {error}") from error
+        raise BatchError(f"{path / RESULTS_FILE} cannot be read: {error.strerror or error}") from error
     return tuple(_decoded(data[: data.rfind(b"\n") + 1], path))
 
 
@@ -245,6 +251,12 @@ def _decoded(data: bytes, path: Path) -> Iterator[AttemptResult]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip():
             try:
-                yield decode_json(line, type=AttemptResult)
+                result = decode_json(line, type=AttemptResult)
+                if not is_task_id(result.id):
+                    raise msgspec.DecodeError(f"{result.id[:100]!r} is not an id")
+                yield result
             except msgspec.DecodeError as error:
-                raise BatchError(f"{path / RESULTS_FILE}:{number} cannot be read: {error}") from error
+                raise BatchError(
+                    f"{path / RESULTS_FILE}:{number} cannot be read: {error}; correct the line, or delete it to"
+                    " run that attempt again"
+                ) from error

@@ -14,14 +14,15 @@ import msgspec
 
 from agent_cli.protocol.stop_reason import UsageError
 
-from ..task import OverlayFile, Task
+from ..input.freeze import check_task
+from ..task import OverlayFile, Task, is_task_id
 
 LAID = ".harbor"
 """Folder in the tree that contains the tests while they run; an agent that writes into it has tampered."""
 _SCRIPTS = {"oracle": "solution", "wrong": "wrong"}
 MODELS = (*_SCRIPTS, "nop")
 """Model names that stand for a script of the task, or for doing nothing."""
-_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LARGEST = 16 * 1024 * 1024
 """Maximum size of a test file in bytes."""
 
@@ -50,7 +51,7 @@ def read_suite(path: Path, model: str, found: Callable[[str], object]) -> Suite:
         found: returns a true value for the name of an installed program.
 
     Raises:
-        SuiteError: there is no task, or a task is invalid.
+        SuiteError, InputError: there is no task, or a task is invalid.
     """
     folders = (
         [path] if (path / "task.toml").is_file() else sorted(each.parent for each in path.glob("*/task.toml"))
@@ -60,11 +61,16 @@ def read_suite(path: Path, model: str, found: Callable[[str], object]) -> Suite:
     tasks, skipped, notes = [], {}, []
     for folder in folders:
         described = _described(folder)
-        task = _task(folder, described, model)
+        try:
+            task = _task(folder, described, model)
+        except OSError as error:
+            raise SuiteError(f"{error.filename or folder}: {error.strerror or error}") from error
         tasks.append(task)
         notes += [f"{task.id}: {each}" for each in _ignored(folder, described)]
         if why := _cannot_run(folder, described, model, found):
             skipped[task.id] = why
+        else:
+            check_task(task, str(folder))
     return Suite(str(path.resolve()), tuple(tasks), skipped, tuple(notes))
 
 
@@ -80,7 +86,7 @@ def checksum(folder: Path) -> str:
 
 
 def _described(folder: Path) -> dict[str, Any]:
-    if not _ID.fullmatch(folder.resolve().name):
+    if not is_task_id(folder.resolve().name):
         raise SuiteError(f"{folder}: the name of a task has letters, digits, '.', '_' and '-' only, at most 100")
     for part in ("environment", "tests/test.sh"):
         if not (folder / part).exists():
@@ -94,13 +100,12 @@ def _described(folder: Path) -> dict[str, Any]:
 def _task(folder: Path, described: Mapping[str, Any], model: str) -> Task:
     metadata, digest = _part(described, "metadata"), checksum(folder)
     verifier, environment = _part(described, "verifier"), _part(described, "environment")
-    instruction = folder / "instruction.md"
     tests = tuple(_overlay(folder / "tests", f"{LAID}/tests"))
-    script = verify_script(_workdir(environment), _plain(verifier.get("env")), [file.path for file in tests])
+    script = verify_script(_workdir(environment), _variables(folder, verifier), [file.path for file in tests])
     command = command_of(folder, model)
     return Task(
         id=folder.resolve().name,
-        prompt=instruction.read_text(encoding="utf-8").strip() if instruction.is_file() else "",
+        prompt=_instruction(folder),
         repo=str(_workspace(folder).resolve()),
         model="" if command else model,
         command=command,
@@ -112,7 +117,7 @@ def _task(folder: Path, described: Mapping[str, Any], model: str) -> Task:
         pick="all",
         deps="none",
         network="host" if environment.get("network_mode") == "public" else "own",
-        env=_plain(environment.get("env")),
+        env=_variables(folder, environment),
         tags={name: value for name, value in metadata.items() if isinstance(value, str)},
         meta={
             "checksum": digest,
@@ -120,6 +125,14 @@ def _task(folder: Path, described: Mapping[str, Any], model: str) -> Task:
             "folder": str(folder.resolve()),
         },
     )
+
+
+def _instruction(folder: Path) -> str:
+    path = folder / "instruction.md"
+    try:
+        return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+    except UnicodeDecodeError as error:
+        raise SuiteError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from error
 
 
 def command_of(folder: Path, model: str) -> str:
@@ -171,7 +184,7 @@ def _ignored(folder: Path, described: Mapping[str, Any]) -> Iterator[str]:
     for name in ("docker_image", "mcp_servers", "skills_dir", "healthcheck", "gpus"):
         if environment.get(name):
             yield f"[environment] {name} is ignored"
-    for name, value in environment.get("env", {}).items():
+    for name, value in _part(environment, "env").items():
         if "${" in str(value):
             yield f"[environment] env.{name} is ignored: values from the host are not passed on"
 
@@ -182,6 +195,8 @@ def _cannot_run(folder: Path, described: Mapping[str, Any], model: str, found: C
         return "it has several steps"
     if not (folder / "instruction.md").is_file():
         return "it has no instruction.md"
+    if not _instruction(folder):
+        return "its instruction.md is empty"
     if model in _SCRIPTS and not (folder / _SCRIPTS[model] / "solve.sh").is_file():
         return f"it has no {_SCRIPTS[model]}/solve.sh"
     missing = [name for name in _texts(_part(described, "metadata").get("requires")) if not found(name)]
@@ -226,7 +241,10 @@ def _texts(given: object) -> Sequence[str]:
     return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
 
 
-def _plain(given: object) -> dict[str, str]:
-    """Return the variables whose values do not refer to the host's."""
-    pairs = given.items() if isinstance(given, dict) else ()
-    return {str(name): str(value) for name, value in pairs if "${" not in str(value)}
+def _variables(folder: Path, part: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of a part whose values do not refer to the host's."""
+    variables = {name: str(value) for name, value in _part(part, "env").items() if "${" not in str(value)}
+    for name in variables:
+        if not _VARIABLE.fullmatch(name):
+            raise SuiteError(f"{folder / 'task.toml'}: {name!r} in `env` is not a valid variable name")
+    return variables

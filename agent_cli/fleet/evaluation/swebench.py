@@ -15,12 +15,15 @@ from agent_cli.config.yaml_file import read_value
 from agent_cli.protocol.json_text import decode_json
 
 from ..attempt import AttemptResult
+from ..input.freeze import check_task
 from ..task import OverlayFile, Task
 from .harbor_tasks import Suite, SuiteError
 
 _LAID = ".swebench"
 _AS_FILES = {"patch": "gold.patch", "test_patch": "test.patch", "problem_statement": "problem_statement.md"}
 _NEEDED = ("instance_id", "repo", "base_commit", "problem_statement")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_-][\w.-]*/[A-Za-z0-9_-][\w.-]*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _TAGS = ("repo", "version", "difficulty")
 _TESTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 _SCRIPT = """\
@@ -58,15 +61,18 @@ def read_instances(path: Path, model: str, *, clones: Path | None = None, check:
         check: run the tests of each instance in its tree, with the installed pytest.
 
     Raises:
-        SuiteError: something is missing; the text says where.
+        SuiteError, InputError: something is missing or invalid; the text says where.
     """
     tasks, skipped = [], {}
+    seen: set[str] = set()
     for place, instance in _instances(path):
-        for name in _NEEDED:
-            if not isinstance(instance.get(name), str) or not instance[name].strip():
-                raise SuiteError(f"{place}: no {name}")
+        _check(place, instance)
         tests = _tests(place, instance)
         task = _task(instance, model, clones)
+        check_task(task, place)
+        if task.id.lower() in seen:
+            raise SuiteError(f"{place}: there are two instances with the id {task.id}")
+        seen.add(task.id.lower())
         if check and not (tests and all("::" in test for test in tests)):
             skipped[task.id] = "its tests are not named as pytest names them"
         elif check:
@@ -132,8 +138,16 @@ def _from_folder(folder: Path) -> dict[str, Any]:
     if not isinstance(described, dict):
         raise SuiteError(f"{folder / 'task.yaml'}: not an instance")
     texts = {name: _read(folder / file) for name, file in _AS_FILES.items() if (folder / file).is_file()}
-    tests = decode_json(_read(folder / "tests.json")) if (folder / "tests.json").is_file() else {}
-    return {"instance_id": folder.name, **described, **texts, **tests}
+    return {"instance_id": folder.name, **described, **texts, **_named_tests(folder / "tests.json")}
+
+
+def _named_tests(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return decode_json(_read(path), type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise SuiteError(f"{path}: {error}") from error
 
 
 def _read(path: Path) -> str:
@@ -141,6 +155,17 @@ def _read(path: Path) -> str:
         return path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SuiteError(f"{path}: {error}") from error
+
+
+def _check(place: str, instance: Mapping[str, Any]) -> None:
+    """Check the values that become part of addresses and of git commands."""
+    for name in _NEEDED:
+        if not isinstance(instance.get(name), str) or not instance[name].strip():
+            raise SuiteError(f"{place}: no {name}")
+    if not _REPOSITORY.fullmatch(instance["repo"]):
+        raise SuiteError(f"{place}: repo must be OWNER/NAME, not {instance['repo'][:100]!r}")
+    if not _COMMIT.fullmatch(instance["base_commit"]):
+        raise SuiteError(f"{place}: base_commit must be a full commit hash, not {instance['base_commit'][:100]!r}")
 
 
 def _tests(place: str, instance: Mapping[str, Any]) -> list[str]:

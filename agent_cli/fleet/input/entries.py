@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -30,18 +30,17 @@ class Entry(msgspec.Struct, frozen=True):
     values: dict[str, Any]
 
 
-def read_entries(source: str, text: str | None = None) -> list[Entry]:
-    """Return the tasks of a file, of a folder with a folder for each, or of `text` (for standard input).
+def read_entries(source: str, piped: BinaryIO | None = None) -> list[Entry]:
+    """Return the tasks of a file, of a folder with a folder for each, or of `piped` (standard input).
 
     Raises:
         InputError: the source cannot be read, or does not match its extension.
     """
     path = Path(source)
-    if text is None and path.is_dir():
+    if piped is None and path.is_dir():
         return list(_folders(path))
-    if text is None:
-        text = _read(path)
-    where, folder = (source, Path.cwd()) if source == "-" else (source, path.absolute().parent)
+    text = _read(path) if piped is None else _decoded(piped.read(_LARGEST_BYTES + 1), "standard input")
+    where, folder = ("standard input", Path.cwd()) if piped is not None else (source, path.absolute().parent)
     try:
         match path.suffix.lower():
             case ".yaml" | ".yml":
@@ -60,13 +59,19 @@ def _read(path: Path) -> str:
             data = file.read(_LARGEST_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; check the path") from error
+    return _decoded(data, str(path))
+
+
+def _decoded(data: bytes, where: str) -> str:
     if len(data) > _LARGEST_BYTES:
-        raise InputError(f"{path}: larger than {_LARGEST_BYTES:,} bytes; split it")
+        raise InputError(f"{where}: larger than {_LARGEST_BYTES:,} bytes; split it")
+    if not data.strip():
+        raise InputError(f"{where}: there are no tasks: it is empty")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}:{line}: not UTF-8 text") from error
+        raise InputError(f"{where}:{line}: not UTF-8 text") from error
 
 
 def _lines(text: str, where: str, folder: Path) -> Iterator[Entry]:

@@ -6,24 +6,32 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
+from agent_cli.config.layer import validation_message
 from agent_cli.fs.which import RunProgram
+from agent_cli.protocol.actions import Mode, SandboxLevel
 from agent_cli.sandbox.process.running import ProcessError
 from agent_cli.workspace.git.repository import git_folder
 
-from ..task import OverlayFile, Source, Task
+from ..task import Dependencies, Network, OverlayFile, Pick, Source, Task, is_task_id
 from .entries import Entry, InputError
 
-_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _ALIASES = {"instance_id": "id", "problem_statement": "prompt", "base_commit": "ref"}
 _FREE = {"prompt_file", "verify_files"}
 _INTERNAL = {"command"}
 _MOST_PROMPT = 10_000_000
 _MOST_OVERLAY = 50_000_000
 _NAMES = frozenset(Task.__struct_fields__) - _INTERNAL
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "mode": get_args(Mode),
+    "sandbox": get_args(SandboxLevel),
+    "pick": get_args(Pick),
+    "deps": get_args(Dependencies),
+    "network": get_args(Network),
+}
 _SECRET = re.compile(r"(?i)(^|_)(api_?keys?|token|secret|password)$")
 
 
@@ -41,6 +49,8 @@ class Freezer:
         self._commits: dict[tuple[str, str], str] = {}
         self.sources: dict[str, Source] = {}
         """By task, what it was frozen to."""
+        self.places: dict[str, str] = {}
+        """`FILE:LINE` of each task."""
         self.laid: set[str] = set()
         """The files that were read for `verify_files`."""
 
@@ -58,6 +68,7 @@ class Freezer:
                 if (other := tasks.get(task.id.lower())) is not None:
                     raise InputError(f"{entry.place}: the id {task.id} is taken already (by {other.id})")
                 tasks[task.id.lower()] = task
+                self.places[task.id] = entry.place
             except InputError as error:
                 wrong.append(str(error))
         if wrong:
@@ -79,9 +90,9 @@ class Freezer:
             self.laid.update(os.path.realpath(entry.folder / str(each)) for each in files.values())
             task = msgspec.convert(values, Task)
         except msgspec.ValidationError as error:
-            raise InputError(f"{entry.place}: {_plain(error)}") from error
-        _check(task, entry.place)
-        _check_text(task, entry.place)
+            raise InputError(f"{entry.place}: {_plain(error, values)}") from error
+        check_task(task, entry.place)
+        _check_secrets(task, entry.place)
         repo, ref = await self._source(task, entry)
         self.sources[task.id] = Source(repo, task.ref or "HEAD", ref)
         return msgspec.structs.replace(task, repo=repo, ref=ref, verify_files=overlay)
@@ -167,8 +178,13 @@ def _file(name: str, entry: Entry, key: str, most: int) -> bytes:
     return data
 
 
-def _check(task: Task, place: str) -> None:
-    if not _ID.fullmatch(task.id) or set(task.id) == {"."}:
+def check_task(task: Task, place: str) -> None:
+    """Check the values of a task from any source. Its id becomes part of paths.
+
+    Raises:
+        InputError: one is invalid.
+    """
+    if not is_task_id(task.id):
         raise InputError(
             f"{place}: the id {task.id[:100]!r} must be 1 to 100 letters, digits, dots, hyphens and underscores"
         )
@@ -186,8 +202,12 @@ def _check(task: Task, place: str) -> None:
     for name in task.env:
         if not name or "=" in name:
             raise InputError(f"{place}: {name!r} in `env` is not a valid variable name")
-        if _SECRET.search(name):
-            raise InputError(f"{place}: `env` must hold no secrets: set {name} yourself and name it in `pass_env`")
+    _check_text(task, place)
+
+
+def _check_secrets(task: Task, place: str) -> None:
+    for name in filter(_SECRET.search, task.env):
+        raise InputError(f"{place}: `env` must hold no secrets: set {name} yourself and name it in `pass_env`")
 
 
 def _check_text(task: Task, place: str) -> None:
@@ -210,9 +230,13 @@ def _unknown(key: str) -> str:
     return f"unknown key `{key}`{hint}"
 
 
-def _plain(error: msgspec.ValidationError) -> str:
-    """Return the message of msgspec with the key first."""
+def _plain(error: msgspec.ValidationError, values: Mapping[str, Any]) -> str:
+    """Return the message of msgspec with the key first, and with what to write instead."""
     text, _, path = str(error).partition(" - at `$.")
     if missing := re.search(r"missing required field `(\w+)`", text):
         return f"`{missing[1]}` is missing"
-    return f"`{path.rstrip('`')}`: {text}" if path else text
+    key = path.rstrip("`")
+    if not key:
+        return text
+    what = validation_message(text, _CHOICES.get(key, ()), values.get(key))
+    return f"`{key.removesuffix('[...]')}`: {what}"

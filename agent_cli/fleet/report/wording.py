@@ -156,11 +156,12 @@ def comparison_lines(comparison: Comparison) -> dict[str, str]:
     else:
         verdict = "this may be chance"
     difference = "–" if comparison.difference is None else f"{comparison.difference * 100:+.1f} points"
+    pairs = len(comparison.pairs)
     lines = {
         first: score(comparison.before),
         second: score(comparison.after),
-        f"{len(comparison.pairs)} tasks in both": f"{comparison.better} better and {comparison.worse} worse in "
-        f"{second}, {difference}",
+        f"{pairs} {'task' if pairs == 1 else 'tasks'} in both": f"{comparison.better} better and "
+        f"{comparison.worse} worse in {second}, {difference}",
         "McNemar's exact test": f"p = {comparison.p_value:.3g}: {verdict}",
         "Cost": f"{money(comparison.cost_before_usd)} and {money(comparison.cost_after_usd)}",
     }

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_cli.fleet.attempt import AttemptResult, attempt_folder
-from agent_cli.fleet.batch.folder import BatchError, BatchFolder, read_results
+from agent_cli.fleet.batch.folder import Batch, BatchError, BatchFolder, Versions, read_batch, read_results
+from agent_cli.fleet.task import Source, Task
 
 
 def line(number: int) -> AttemptResult:
@@ -34,6 +36,24 @@ def test_a_line_in_the_middle_that_cannot_be_read_is_named(tmp_path: Path) -> No
     (tmp_path / "results.jsonl").write_text('{"broken\n{}\n', encoding="utf-8")
     with pytest.raises(BatchError, match=r"results\.jsonl:1 cannot be read"):
         read_results(tmp_path)
+
+
+def test_ids_that_lead_out_of_the_folder_are_refused(tmp_path: Path) -> None:
+    versions = Versions("1.0", "3.11")
+    names = ("../../x", "a/b", "..", "")
+    for name in names:
+        for batch in (
+            Batch(id=name, created=0, tasks=(), versions=versions),
+            Batch(id="b", created=0, tasks=(Task(id=name, prompt="p"),), versions=versions),
+            Batch(id="b", created=0, tasks=(), others={name: Source("", "", "")}, versions=versions),
+        ):
+            (tmp_path / "batch.json").write_bytes(msgspec.json.encode(batch))
+            with pytest.raises(BatchError, match=r"batch\.json cannot be read: .* is not an id"):
+                read_batch(tmp_path)
+        result = msgspec.structs.replace(line(1), id=name)
+        (tmp_path / "results.jsonl").write_bytes(msgspec.json.encode(result) + b"\n")
+        with pytest.raises(BatchError, match=r"results\.jsonl:1 cannot be read: .* is not an id"):
+            read_results(tmp_path)
 
 
 def test_a_second_writer_is_refused_and_a_dead_one_is_not_waited_for(tmp_path: Path) -> None:

@@ -106,13 +106,19 @@ def test_what_cannot_run_is_skipped_with_a_reason(tmp_path: Path) -> None:
     a_task(tmp_path / "steps", "true", 'steps = [{ name = "a" }]\n')
     a_task(tmp_path / "unsolved", "true", "")
     shutil.rmtree(tmp_path / "unsolved" / "solution")
-    assert read(tmp_path).skipped == {"steps": "it has several steps", "unsolved": "it has no solution/solve.sh"}
+    a_task(tmp_path / "wordless", "true", "")
+    (tmp_path / "wordless" / "instruction.md").write_text("\n")
+    assert read(tmp_path).skipped == {
+        "steps": "it has several steps", "unsolved": "it has no solution/solve.sh",
+        "wordless": "its instruction.md is empty",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("toml", "said"),
     [
         ("[agent", "task.toml: "),
+        ('[verifier.env]\n"A; rm x" = "1"', "'A; rm x' in `env` is not a valid variable name"),
         ('[agent]\ntimeout_sec = "long"', "[agent] timeout_sec is not a number of seconds: 'long'"),
     ],
 )
@@ -121,6 +127,18 @@ def test_a_broken_task_is_named(toml: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(SuiteError, match="one") as raised:
         read(tmp_path)
     assert said in str(raised.value)
+
+
+def test_an_instruction_that_is_not_text_is_named(tmp_path: Path) -> None:
+    a_task(tmp_path / "one", "true", "")
+    (tmp_path / "one" / "instruction.md").write_bytes(b"caf\xe9")
+    with pytest.raises(SuiteError, match=r"one/instruction\.md: not UTF-8 text \(byte 3\)"):
+        read(tmp_path)
+
+
+def test_variables_that_are_no_table_are_none(tmp_path: Path) -> None:
+    a_task(tmp_path / "one", "true", '[environment]\nenv = "x"\n')
+    assert read(tmp_path).tasks[0].env == {}
 
 
 def test_a_folder_without_tasks_is_no_suite(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from agent_cli.fleet.evaluation.harbor_tasks import SuiteError
 from agent_cli.fleet.evaluation.swebench import predictions, read_instances
 from agent_cli.fleet.task import Task
+from agent_cli.protocol.stop_reason import UsageError
 from tests.fleet.report.made import result, task
 
 from .test_own_tasks import in_tree
@@ -136,13 +137,30 @@ def test_the_folder_form_is_read(clones: Path, tmp_path: Path) -> None:
     ("fields", "said"),
     [
         ({"base_commit": ""}, "in.jsonl:1: no base_commit"),
+        ({"base_commit": "--upload-pack=x"}, "in.jsonl:1: base_commit must be a full commit hash"),
+        ({"repo": "../../x"}, "in.jsonl:1: repo must be OWNER/NAME"),
+        ({"instance_id": "../../x"}, "in.jsonl:1: the id '../../x' must be"),
         ({"FAIL_TO_PASS": "[1]"}, "in.jsonl:1: FAIL_TO_PASS is not a list of tests"),
         ({"PASS_TO_PASS": "["}, "in.jsonl:1: PASS_TO_PASS is not a list of tests"),
     ],
 )
 def test_a_broken_instance_is_named(fields: dict[str, object], said: str, clones: Path, tmp_path: Path) -> None:
-    with pytest.raises(SuiteError, match=said.replace(".", r"\.")):
+    with pytest.raises(UsageError, match=said.replace(".", r"\.")):
         read_instances(written(tmp_path / "in.jsonl", instance(clones, **fields)), "a/b")
+
+
+def test_an_id_is_taken_once_and_a_broken_list_of_tests_is_named(clones: Path, tmp_path: Path) -> None:
+    path = written(tmp_path / "in.jsonl", instance(clones))
+    path.write_text(path.read_text() * 2)
+    with pytest.raises(SuiteError, match=r"in\.jsonl:2: there are two instances with the id"):
+        read_instances(path, "a/b")
+    folder = tmp_path / "repo" / "tasks" / "one"
+    folder.mkdir(parents=True)
+    (folder / "task.yaml").write_text("repo: me/sums\n")
+    for text in ("[", "[]"):
+        (folder / "tests.json").write_text(text)
+        with pytest.raises(SuiteError, match=r"tests\.json: "):
+            read_instances(tmp_path / "repo", "a/b")
 
 
 def test_tests_that_pytest_does_not_name_are_skipped_with_a_reason(clones: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Files of tasks: each form is read, each mistake is named with its place."""
 
+import io
 import json
 import subprocess
 from pathlib import Path
@@ -76,8 +77,14 @@ async def test_a_folder_holds_a_folder_for_each_task(tmp_path: Path) -> None:
         ('{"prompt": "p"}', ":1: `id` is missing"),
         ('{"id": "a", "prompt": " "}', ":1: the prompt is empty"),
         ('{"id": "a", "prompt": "p", "max_cost": -1}', "`max_cost` is -1; it must be more than 0"),
-        ('{"id": "a", "prompt": "p", "max_turns": "many"}', "`max_turns`: Expected"),
-        ('{"id": "a", "prompt": "p", "mode": "wild"}', "`mode`: Invalid enum value"),
+        (
+            '{"id": "a", "prompt": "p", "max_turns": "many"}',
+            "`max_turns`: write a whole number or null, not the text 'many'",
+        ),
+        (
+            '{"id": "a", "prompt": "p", "mode": "wild"}',
+            "`mode`: write one of plan, ask, auto-edit, yolo, not 'wild'",
+        ),
         ('{"id": "../a", "prompt": "p"}', "the id '../a' must be"),
         ('{"id": "a", "prompt": "p"}\n{"id": "A", "prompt": "p"}', ":2: the id A is taken already"),
         ('{"id": "a", "prompt": "p", "env": {"MY_API_KEY": "x"}}', "must hold no secrets"),
@@ -90,6 +97,7 @@ async def test_a_folder_holds_a_folder_for_each_task(tmp_path: Path) -> None:
         ('{"id": "a", "prompt": "p", "ref": "main"}', "not the top of a git repository"),
         ('{"id": "a", "prompt": "p", "repo": "https://x/y", "ref": "main"}', "must be a full commit hash"),
         ("[1]", ":1: a task is an object"),
+        ('{"id": "a", "prompt": "p", "env": {"A": 1}}', "`env`: write text, not "),
         ("", "there are no tasks"),
     ],
 )
@@ -98,6 +106,19 @@ async def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, said
     with pytest.raises(InputError) as raised:
         await frozen(path)
     assert said in str(raised.value)
+
+
+@each_row(
+    ("data", "said"),
+    [
+        (b"", "standard input: there are no tasks"),
+        (b'{"id": "a", "prompt": "p"}\n{"id": "b", "prompt": "caf\xe9"}\n', "standard input:2: not UTF-8 text"),
+        (b'{"id": "a"', "standard input:1: not valid JSON"),
+    ],
+)
+def test_standard_input_is_read_like_a_file(data: bytes, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_entries("-", io.BytesIO(data))
 
 
 async def test_all_mistakes_are_said_at_once(tmp_path: Path) -> None:

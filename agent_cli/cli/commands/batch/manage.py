@@ -84,7 +84,7 @@ def clean_batch(out: Path, *, dry_run: bool, keep_gb: float) -> int:
     _, results = _opened(out)
     if is_held(out):
         raise UsageError("this batch is running; `agent batch cancel` stops it")
-    for line in asyncio.run(bound_trees(out, results, keep_gb, dry_run=dry_run)):
+    for line in asyncio.run(bound_trees(out, results, keep_gb, dry_run=dry_run)) or ["no trees are kept"]:
         print(line)
     return 0
 

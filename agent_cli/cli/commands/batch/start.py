@@ -40,6 +40,7 @@ from agent_cli.ui.signals import ENDING, signal_handlers
 from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 
 from ...services.config_file import refuse_for_the_model
+from .checks import check_agents
 from .progress import JsonLines, PlainLines, Watcher
 
 if TYPE_CHECKING:
@@ -138,10 +139,11 @@ async def _frozen(
         entries = [
             each
             for source in request.sources
-            for each in read_entries(source, sys.stdin.read() if source == "-" else None)
+            for each in read_entries(source, sys.stdin.buffer if source == "-" else None)
         ]
         frozen = await freezer.freeze(entries)
         sources = freezer.sources
+        check_agents(frozen, freezer.places, is_here=request.engine == "local")
     else:
         frozen = tuple(given)
         sources = {task.id: Source(task.repo, task.ref, task.ref) for task in given}
@@ -216,12 +218,12 @@ def _show(batch: Batch, request: BatchRequest, earlier: tuple[AttemptResult, ...
         print(f"{task.id}{times}  {clean(source)}  {cost}  {one_line(task.prompt, 60)}")
     limited = [task.max_cost * task.attempts for task in batch.tasks if task.max_cost is not None]
     without = len(batch.tasks) - len(limited)
-    worst = f"at most {dollars(sum(limited))}" + (
-        f", and {number(without, 'task')} without a limit" if without else ""
-    )
+    parts = [f"at most {dollars(sum(limited))}"] if limited else []
+    parts += [f"{number(without, 'task')} without a limit"] if without else []
+    worst = ", and ".join(parts)
     if request.budget is not None:
         worst += f"; budget {dollars(request.budget)}"
-    print(f"{number(len(batch.tasks), 'task')}, {len(earlier)} attempts on record; {worst}")
+    print(f"{number(len(batch.tasks), 'task')}, {number(len(earlier), 'attempt')} on record; {worst}")
 
 
 async def _run_locked(

@@ -37,6 +37,7 @@ from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.ui.text.lines import number
 
+from ..batch.checks import refusal_of
 from ..batch.manage import write_reports
 from ..batch.start import BatchRequest, start_batch
 
@@ -72,6 +73,7 @@ def run_suite(request: EvalRequest) -> int:
         raise UsageError("two of the models would share a folder: their names are too much alike")
     codes = []
     suites = {model: _read(request, model) for model in places}
+    _check_models(request, suites)
     _say(next(iter(suites.values())))
     for model, place in places.items():
         codes.append(_run_model(request, suites[model], model, place))
@@ -96,12 +98,33 @@ def _read(request: EvalRequest, model: str) -> Suite:
     return read_suite(path, model, shutil.which)
 
 
+def _check_models(request: EvalRequest, suites: dict[str, Suite]) -> None:
+    """Check the options of the agents of all models before the first one costs money; the tasks share them.
+
+    Raises:
+        UsageError: an agent would refuse them.
+    """
+    for model, suite in suites.items():
+        tasks = [_with_options(request, task) for task in suite.tasks if not task.command]
+        refusal = refusal_of(tasks[0], is_here=True) if tasks else None
+        if refusal is not None:
+            option = f"-m {model}" if refusal.field == "model" else f"--{refusal.field}"
+            raise UsageError(f"{option}: {refusal.why}")
+
+
 def _say(suite: Suite) -> None:
     """Print what is skipped and ignored, each message once."""
     for name, why in suite.skipped.items():
         print(f"agent: skipped {name}: {clean(why)}", file=sys.stderr)
-    for note, count in Counter(note.partition(": ")[2] or note for note in suite.notes).items():
+    names = {task.id for task in suite.tasks}
+    for note, count in Counter(_without_name(note, names) for note in suite.notes).items():
         print(f"agent: {note}" + (f" ({number(count, 'task')})" if count > 1 else ""), file=sys.stderr)
+
+
+def _without_name(note: str, names: set[str]) -> str:
+    """Return a note without the name of its task, if it is about one."""
+    name, _, rest = note.partition(": ")
+    return rest if name in names else note
 
 
 def _run_model(request: EvalRequest, suite: Suite, model: str, place: Path) -> int:
@@ -149,11 +172,11 @@ def _record(request: EvalRequest, suite: Suite, model: str, place: Path) -> Reco
     chosen: dict[str, Any] = {
         name: request.given[name] for name in ("effort", "mode", "sandbox", "tools") if name in request.given
     }
-    config = Setup(ParsedOptions("run", {"model": model, **chosen})).config
-    names, digest = _tools(config.tools.enabled)
+    setup = Setup(ParsedOptions("run", {"model": model, **chosen}))
+    names, digest = _tools(setup)
     return msgspec.structs.replace(
         common,
-        effort=options["effort"] or config.effort or "",
+        effort=options["effort"] or setup.config.effort or "",
         mode=options["mode"] or "auto-edit",
         sandbox=options["sandbox"],
         tools=names,
@@ -162,12 +185,13 @@ def _record(request: EvalRequest, suite: Suite, model: str, place: Path) -> Reco
     )
 
 
-def _tools(enabled: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+def _tools(setup: Setup) -> tuple[tuple[str, ...], str]:
     """Return the names of the offered tools, and the hash of their definitions for the model."""
-    from agent_cli.tools.registry import default_registry, without_late_groups
+    from agent_cli.bootstrap.compose import registry_of
+    from agent_cli.tools.registry import without_late_groups
 
-    built_in, later = without_late_groups(enabled)
-    registry = default_registry(built_in, interactive=False)
+    named, later = without_late_groups(setup.config.tools.enabled)
+    registry, _ = registry_of(setup, named, is_answered=False)
     return (*registry.names, *sorted(later)), hashlib.sha256(msgspec.json.encode(registry.specs())).hexdigest()
 
 
@@ -204,4 +228,5 @@ def _print_scores(places: dict[str, Path]) -> None:
     for model, place in places.items():
         if batch := read_batch(place):
             summary = read_summary(place, batch.tasks, read_results(place))
-            print(f"{clean(model)}: {score(summary.valid)} → {place / 'report.html'}")
+            said = score(summary.valid) if summary.valid.of else "no valid attempt"
+            print(f"{clean(model)}: {said} → {place / 'report.html'}")

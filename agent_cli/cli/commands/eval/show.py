@@ -105,6 +105,8 @@ def _summary(out: Path) -> Summary:
 
 
 def _write(path: Path, data: bytes) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
         make_private(path.parent)
     replace_file(path, data)
