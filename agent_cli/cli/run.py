@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -286,15 +285,10 @@ def _write_file(chosen: ParsedOptions, result: RunResult) -> int:
     name = chosen.text("output_file")
     if name is None:
         return 0
-    from agent_cli.fs.waiting_io import WriteInterrupted, write_interruptibly
+    from agent_cli.fs.waiting_io import WriteInterrupted, write_open
 
     try:
-        # Without a reader, opening a named pipe would wait for ever; this way it fails.
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-        try:
-            write_interruptibly(descriptor, result.text.encode("utf-8", "backslashreplace"))
-        finally:
-            os.close(descriptor)
+        write_open(name, result.text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         print(f"agent: cannot write {name}: {error.strerror}", file=sys.stderr)
         return EXIT_CODES["internal_error"]

@@ -12,6 +12,7 @@ from typing import Any
 
 _AT_ONCE_BYTES = 4096
 """What a pipe that `select` reports as writable takes without blocking (POSIX, PIPE_BUF)."""
+_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -69,6 +70,25 @@ def write_interruptibly(sink: int, data: bytes) -> None:
                     ready.poll()
             with contextlib.suppress(BlockingIOError):
                 left = left[os.write(sink, left[:most]) :]
+
+
+def write_open(name: str, data: bytes) -> None:
+    """Replace the content of a file that is written in place, or write to a pipe or device. The names of our own
+    streams mean the streams: a file behind one would be written from its beginning again.
+
+    Raises:
+        OSError: it cannot be written.
+        WriteInterrupted: a signal came.
+    """
+    if name in _STREAMS:
+        write_interruptibly(_STREAMS[name], data)
+        return
+    # Without a reader, opening a named pipe would wait for ever; this way it fails.
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    try:
+        write_interruptibly(descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
 class _Interruptible:

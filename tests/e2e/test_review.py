@@ -1,6 +1,7 @@
 """`agent review` as a program: one review after another, plan mode, limits, signals, and what reaches the model."""
 
 import json
+import os
 import re
 import signal
 from typing import Any
@@ -211,6 +212,20 @@ def test_what_is_wrong_with_a_command_line_is_said_before_anything_starts(world:
     for words, done in zip(wrong, said(world, *(["review", *line] for line in wrong.values())), strict=True):
         assert done.code == 2 and words in done.err and not done.out, done
     assert not world.server.requests
+
+
+def test_streams_and_pipes_take_a_review_and_give_a_patch(world: World) -> None:
+    committed(world.work, {"a.py": "x = 1\n"})
+    put(world.work, {"a.py": "x = 2\n"})
+    patch = git(world.work, "diff") + "\n"
+    pipe = world.home / "pipe"
+    os.mkfifo(pipe)
+    world.script(CLEAN, CLEAN)
+    done = world.run("review", "--patch", "-", "--quiet", "--also", "gitlab=/dev/stdout", text=patch)
+    assert done.code == 0 and done.out.startswith("[]\nReviewed: the patch"), done
+    assert "+x = 2" in world.messages(0)[-1]
+    done = world.run("review", "--quiet", "--format", "gitlab", "-o", str(pipe))
+    assert done.code == 1 and "agent: cannot write " in done.err and "pipe" in done.err, "nobody reads it"
 
 
 def test_there_is_nothing_to_review(world: World) -> None:

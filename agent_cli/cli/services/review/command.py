@@ -11,6 +11,7 @@ from typing import Any
 
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.fs.files import replace_file
+from agent_cli.fs.waiting_io import WriteInterrupted, write_open
 from agent_cli.model.routing import MissingKey
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import clean, one_line
@@ -25,6 +26,8 @@ from agent_cli.ui.signals import signal_handlers
 from .options import FORMATS, OPTIONS
 from .reviewing import ReviewOrder, carry_out, order_of, review_setup
 
+_STDIN = "/dev/stdin"
+
 
 def run_review(values: dict[str, Any]) -> int:
     """Run the review that the options, given by key, describe; return the exit code.
@@ -38,6 +41,8 @@ def run_review(values: dict[str, Any]) -> int:
             raise UsageError(f"{option.names[0]}: {value!r} is not one of {', '.join(option.choices)}")
     chosen = ParsedOptions("run", {key: value for key, value in values.items() if value not in (None, False)})
     targets = _targets(chosen)
+    if values.get("patch") == "-":
+        values = {**values, "patch": _STDIN}
     try:
         order = asyncio.run(order_of(values, Path()))
         review = asyncio.run(_reviewed(chosen, order))
@@ -105,14 +110,17 @@ def _told(review: Review, chosen: ParsedOptions, targets: list[tuple[str, str]])
 
 def _written(name: str, text: str) -> bool:
     data = text.encode("utf-8", "backslashreplace")
-    path = Path(os.path.realpath(name))
+    is_file = Path(name).is_file() or not Path(name).exists()
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device
-            path.write_bytes(data)
-        else:
-            _replace(path, data)
+        if is_file and not os.path.abspath(name).startswith("/dev/"):
+            _replace(Path(os.path.realpath(name)), data)
+        else:  # a pipe or a device, whose real path may be no path, as that of /dev/stdout
+            write_open(name, data)
     except OSError as error:
         _progress(f"cannot write {name}: {error.strerror}")
+        return False
+    except WriteInterrupted:
+        _progress(f"{name} was not written whole: nobody read it")
         return False
     return True
 

@@ -12,7 +12,7 @@ TARGETS: tuple[Option, ...] = (
     Option(("--base",), "text", "Review the commits on HEAD that are not on REF.", value="REF"),
     Option(("--commit",), "text", "Review one commit.", value="SHA"),
     Option(("--uncommitted",), "flag", "Review staged, unstaged and new files."),
-    Option(("--patch",), "text", "Review a patch, applied or not.", value="FILE"),
+    Option(("--patch",), "text", "Review a patch, applied or not; - is standard input.", value="FILE"),
 )
 LIMITS: tuple[Option, ...] = (
     Option(("--max-findings",), "whole", "Stop after this many confirmed findings.", value="N"),
