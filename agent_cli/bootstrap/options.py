@@ -278,25 +278,85 @@ def _store(values: dict[str, Any], option: Option, text: str) -> None:
         raise UsageError(f"{name}: {text!r} is not greater than 0")
 
 
-_ELSEWHERE = {
-    "-v": "-V shows the version, `--debug` writes a log",
-    "-p": "`agent run TASK` runs one task non-interactively",
-    "--print": "`agent run TASK` runs one task non-interactively",
-    "--prompt": "`agent run TASK` runs one task non-interactively",
-    "--no-color": "set the variable NO_COLOR",
-    "--verbose": "`--debug` writes a log",
-    "--yes": "write `--mode yolo`",
-    "--yolo": "write `--mode yolo`",
+_MODE = "write `--mode plan|ask|auto-edit|yolo`"
+_YOLO = "write `--mode yolo`"
+_JSON = "`agent run --output-format json` prints a result, `stream-json` events"
+_RULES = "write rules, such as `--set 'permissions.%s=[\"shell(make test)\"]'`; `agent help permissions`"
+_EFFORT = "write `--effort LEVEL`"
+_LOG = "`--debug` writes a log"
+_MENTION = "name it in the prompt as @FILE"
+_AGENTS = "`agent help agents` says where sub-agents are defined"
+OTHER_OPTIONS = {
+    "-a": _MODE,
+    "--agent": _AGENTS,
+    "--agents": _AGENTS,
+    "--allowed-tools": _RULES % "allow",
+    "--allowedTools": _RULES % "allow",
+    "--api-key": _KEY,
+    "--approval-mode": _MODE,
+    "--ask-for-approval": _MODE,
+    "--auto": "write `--mode auto-edit`",
+    "--base-url": "set OPENAI_BASE_URL, or `providers.NAME.base_url` in the configuration; `agent help providers`",
+    "--checkpointing": "every turn can be undone; leave it out",
+    "--color": "set the variable NO_COLOR",
+    "--cwd": "write `--cd DIR`",
+    "--dangerously-skip-permissions": _YOLO,
+    "--dir": "write `--cd DIR`",
+    "--disallowed-tools": _RULES % "deny",
+    "--disallowedTools": _RULES % "deny",
+    "-f": _MENTION,
+    "--fallback-model": "write `--set 'fallback_models=[PROVIDER/MODEL]'`",
+    "--file": _MENTION,
+    "--fork-session": "write `--fork`",
     "--full-auto": "write `--mode auto-edit`",
-    "--dangerously-skip-permissions": "write `--mode yolo`",
+    "--headless": _RUN,
+    "--ide": "editors start `agent acp`; `agent help editors`",
+    "--include-directories": "write `--add-dir DIR`",
+    "--json": _JSON,
+    "--json-schema": "write `--output-schema FILE`",
+    "--list-sessions": "`agent sessions list` lists saved sessions",
+    "--log-level": _LOG,
     "--max-budget-usd": "write `--max-cost USD`",
-    "--reasoning-effort": "write `--effort LEVEL`",
+    "--mcp-config": "`agent mcp add` adds servers, and files of other agents are read; `agent help mcp`",
+    "--message": _RUN,
+    "--no-auto-commits": "nothing is committed unless you ask for it; leave it out",
+    "--no-color": "set the variable NO_COLOR",
+    "--no-sandbox": "write `--sandbox off`",
+    "--oss": "write `--model ollama/MODEL`",
+    "--output-last-message": "write `--output-file FILE`",
+    "-p": _RUN,
+    "--permission-mode": _MODE,
+    "--plugin-dir": "`agent plugin add DIR` adds plug-ins",
+    "--print": _RUN,
+    "--profile": "write `--config FILE`",
+    "--prompt": _RUN,
+    "--prompt-interactive": "`agent PROMPT` starts a conversation with a prompt",
+    "--reasoning": _EFFORT,
+    "--reasoning-effort": _EFFORT,
+    "-s": "write `--sandbox LEVEL`",
+    "--search": "set `tools.web.search` in the configuration; `agent help tools`",
+    "--settings": "write `--config FILE`, or `--set KEY=VALUE`",
+    "--skip-git-repo-check": "no git repository is needed; leave it out",
+    "--stream": _JSON,
+    "--thinking": _EFFORT,
+    "-v": "-V shows the version, `--debug` writes a log",
+    "--verbose": _LOG,
+    "--version": "`agent --version` shows the version",
+    "-y": _YOLO,
+    "--yes": _YOLO,
+    "--yes-always": _YOLO,
+    "--yolo": _YOLO,
 }
 """Options of other agents, and their equivalents here."""
+_NEAR = 0.7
+"""Similarity of a mistyped option to the one that is suggested."""
 
 
 def _unknown(name: str, known: dict[str, Option]) -> str:
-    if name in _ELSEWHERE:
-        return f"unknown option {name}: {_ELSEWHERE[name]}"
-    near = nearest(name, list(known), cutoff=0.6)
-    return f"unknown option {name}" + (f"; did you mean {near}?" if near else "; see --help")
+    if name in OTHER_OPTIONS:
+        return f"unknown option {name}: {OTHER_OPTIONS[name]}"
+    for command, table in TABLES.items():
+        if any(name in option.names for option in table):
+            return f"unknown option {name}: it is an option of `agent {command}`"
+    near = nearest(name, list(known), cutoff=_NEAR)
+    return f"unknown option {name}; " + (f"did you mean {near}?" if near else "see --help")

@@ -1,10 +1,11 @@
 """The parser of the three fast commands."""
 
+import re
 from typing import Any
 
 import pytest
 
-from agent_cli.bootstrap.options import OTHER_COMMANDS, ParsedOptions, UsageError, parse
+from agent_cli.bootstrap.options import OTHER_COMMANDS, OTHER_OPTIONS, TABLES, ParsedOptions, UsageError, parse
 from tests.rows import each_row
 
 
@@ -74,7 +75,7 @@ def test_a_wrong_command_line_is_told(line: list[str], message: str) -> None:
 
 @pytest.mark.parametrize("option", ["--output-format", "--verify", "--image"])
 def test_options_of_run_are_unknown_elsewhere(option: str) -> None:
-    with pytest.raises(UsageError, match=f"unknown option {option}"):
+    with pytest.raises(UsageError, match=f"unknown option {option}: it is an option of `agent run`"):
         parse("agent", [option, "text"])
     assert parse("run", [option, "text"]).values
 
@@ -109,3 +110,34 @@ def test_commands_of_other_agents_are_never_sent_to_a_model() -> None:
                 parse("agent", line)
             assert str(raised.value) == f"there is no command {word!r}: {instead}", line
         assert parse("run", [word]).positional == word
+
+
+@each_row(
+    ("option", "advice"),
+    [
+        ("--allowedTools", "write rules, such as `--set 'permissions.allow="),
+        ("--permission-mode", "write `--mode plan|ask|auto-edit|yolo`"),
+        ("--json", "`agent run --output-format json` prints a result"),
+        ("--version", "`agent --version` shows the version"),
+        ("--include-directories", "write `--add-dir DIR`"),
+    ],
+)
+def test_options_of_other_agents_have_their_equivalent(option: str, advice: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse("run", [option, "x"])
+    assert str(raised.value).startswith(f"unknown option {option}: {advice}")
+
+
+def test_advice_on_options_names_options_that_exist() -> None:
+    known = {name for table in TABLES.values() for option in table for name in option.names}
+    for option, advice in OTHER_OPTIONS.items():
+        assert option not in {name for each in TABLES["agent"] for name in each.names} - {"-p", "--print"}
+        assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", advice)) <= {*known, "-V", "--version"}, option
+
+
+def test_an_option_that_resembles_none_gets_no_suggestion() -> None:
+    for option in ("--permissions", "--idle", "--temperature", "--osx"):
+        with pytest.raises(UsageError, match=f"^unknown option {option}; see --help$"):
+            parse("run", [option, "x"])
+    with pytest.raises(UsageError, match=r"^unknown option --max-turn; did you mean --max-turns\?$"):
+        parse("run", ["--max-turn", "3"])
