@@ -48,6 +48,9 @@ _FLAG_KEYS = {
 }
 
 
+CARRIED = "carried"
+"""Key of the options that a session takes over from the one before it: nobody wrote them on the command line."""
+_CARRIED_FROM = "this session"
 _LONGEST_TEXT_CHARS = 50_000_000
 NO_OPTIONS = ParsedOptions("agent", {})
 """For commands that take none of the options of a session."""
@@ -375,7 +378,8 @@ def _flag_layers(chosen: ParsedOptions) -> list[Layer]:
     for option, key in _FLAG_KEYS.items():
         value: Any = chosen.values.get(option)
         if value is not None:
-            layers.append(nested(f"--{option.replace('_', '-')}", key, value))
+            is_carried = option in chosen.several(CARRIED)
+            layers.append(nested(_CARRIED_FROM if is_carried else f"--{option.replace('_', '-')}", key, value))
     return layers
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from agent_cli.bootstrap.compose import open_session
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.session_builder import INTERACTIVE, OpenSession
-from agent_cli.bootstrap.setup import Setup, session_setup, with_values
+from agent_cli.bootstrap.setup import CARRIED, Setup, session_setup, with_values
 from agent_cli.model.routing import MissingKey, NoModel, preload
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import clean
@@ -139,8 +139,9 @@ def _naming(chosen: ParsedOptions, session_id: str, settings: dict[str, str]) ->
     sets = [each for each in chosen.several("set") if each.partition("=")[0].strip() not in _SETTINGS]
     named = {key: settings.get(key) or None for key in _SETTINGS}
     return with_values(
-        chosen, resume=session_id or None, fork=False, fork_at=None, set=sets, **named, **{"continue": False}
-    )
+        chosen, resume=session_id or None, fork=False, fork_at=None, set=sets, **named,
+        **{"continue": False, CARRIED: _SETTINGS},
+    )  # fmt: skip
 
 
 def _saved_id(opened: OpenSession) -> str:

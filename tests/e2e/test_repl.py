@@ -348,6 +348,8 @@ def test_leaving_a_session_for_a_new_one_and_back(world: World) -> None:
         person.pump(0.1)
         person.say("/new")
         until(lambda: not person.pump(0.02) or person.text.count("/help for commands") == 2)
+        person.say("/config mode")
+        person.wait('mode: "ask"  this session')
         person.ask("the second prompt")
         person.pump(0.1)
         person.say(f"/resume {path.stem.rpartition('-')[2]}")

@@ -109,6 +109,8 @@ def fit(data: bytes, longest_side: int = LONGEST_SIDE, max_bytes: int = MAX_BYTE
     except Image.DecompressionBombError as error:
         raise PictureError(f"it has far too many pixels to be opened safely ({error})") from error
     except UnidentifiedImageError as error:
+        if not picture_kind(data[:32]):
+            raise PictureError("not an image in a known format: PNG, JPEG, GIF, WebP, BMP or TIFF") from error
         raise PictureError("it is damaged: its beginning cannot be read") from error
     except MemoryError as error:
         raise PictureError("there is not enough memory to open it") from error

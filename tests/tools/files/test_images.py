@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agent_cli.tools.files.images import MAX_BYTES, PictureError, fit, picture_kind
+from agent_cli.tools.files.images import MAX_BYTES, PictureError, fit, picture_kind, read_image
 from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
 from tests.rows import each_row
 from tests.tools.calls import call
@@ -181,3 +181,10 @@ async def test_svg_is_text(context: ToolContext, root: Path) -> None:
 async def test_text_that_begins_like_a_bitmap_is_text(context: ToolContext, root: Path) -> None:
     (root / "f").write_text("BMW and others\n", encoding="utf-8")
     assert (await call(context, "read_file", path="f")).text == "1\tBMW and others"
+
+
+def test_a_file_that_is_no_image_is_not_called_damaged(tmp_path: Path) -> None:
+    for content in (b"x = 1\n", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b""):
+        (tmp_path / "f").write_bytes(content)
+        with pytest.raises(PictureError, match="f: not an image in a known format: PNG, JPEG"):
+            read_image(tmp_path / "f")
