@@ -23,6 +23,8 @@ from ..text import lines
 from .api import Choice, CommandContext
 from .rewind_list import choices, find_point
 
+_NOTICED = 0.1
+"""Share of the whole by which the parts may miss it without a word."""
 _BAR = 40
 _LARGEST = 8
 _MARKS: dict[str, Mark] = {"drop": "dropped", "pin": "pinned", "keep": ""}
@@ -86,6 +88,9 @@ def render_context(picture: ContextPicture, context: CommandContext) -> list[str
         _fullness(picture, width),
         *muted(f"  {picture.source}; auto-compacts at {lines.count(picture.compact_at)} (┃)"),
     ]
+    estimated = sum(part.tokens for part in picture.parts)
+    if abs(estimated - picture.tokens) > _NOTICED * picture.tokens:
+        rows += muted(f"  The parts are estimated by their length, {lines.count(estimated)} in all:")
     most = max((part.tokens for part in picture.parts), default=0)
     for part in sorted(picture.parts, key=lambda part: -part.tokens):
         if part.tokens:

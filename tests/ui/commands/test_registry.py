@@ -304,6 +304,14 @@ def test_what_is_pinned_is_shown_however_small_it_is() -> None:
     assert "Pinned or dropped:" in text and "[pinned]: always use tabs" in text and "result 1\n" not in text
 
 
+def test_parts_that_do_not_add_up_to_the_measured_size_say_what_they_are() -> None:
+    said = "The parts are estimated by their length, 3.0k in all:"
+    assert said not in "\n".join(conversation.render_context(PICTURE, Desk()))
+    for measured in (1_200, 4_000):
+        picture = msgspec.structs.replace(PICTURE, tokens=measured)
+        assert said in "\n".join(conversation.render_context(picture, Desk()))
+
+
 @pytest.mark.parametrize("columns", [24, 40, 60])
 def test_the_picture_of_the_window_fits_a_narrow_terminal(columns: int) -> None:
     desk = Desk()
