@@ -73,12 +73,16 @@ def _restored(event: ev.Restored, theme: Theme, width: int) -> list[str]:
 
 
 def turn_end(
-    event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed, spent: Totals, worked_s: float | None, theme: Theme
-) -> str:
-    """Return the usage and changes of a turn; empty for a turn that failed before using anything. `worked_s`
+    event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed,
+    spent: Totals,
+    worked_s: float | None,
+    theme: Theme,
+    width: int,
+) -> list[str]:
+    """Return the usage and changes of a turn; nothing for a turn that failed before using anything. `worked_s`
     excludes the time that the user needed for questions."""
     if isinstance(event, ev.TurnFailed) and spent.input is None and not spent.cost_usd and not event.changes:
-        return ""
+        return []
     facts = [] if worked_s is None else [lines.seconds(worked_s)]
     if isinstance(event, ev.TurnCompleted):
         facts += [lines.number(event.steps, "step")] if event.steps > 1 else []
@@ -86,4 +90,4 @@ def turn_end(
     facts += [lines.money(spent)] if spent.cost_usd else []
     if event.changes:
         facts.append(lines.change_counts(event.changes))
-    return theme.paint("muted", "— " + " · ".join(facts))
+    return [theme.paint("muted", row) for row in lines.wrap("— " + " · ".join(facts), width)]

@@ -534,8 +534,8 @@ class Renderer:
         if isinstance(event, ev.TurnCompleted):
             took_s = event.duration_s
         worked_s = None if took_s is None else max(0.0, took_s - waited_s)
-        if end := notices.turn_end(event, spent, worked_s, self._theme):
-            self._print("end", [end])
+        if end := notices.turn_end(event, spent, worked_s, self._theme, self._width()):
+            self._print("end", end)
 
 
 def _styled_blocks(theme: Theme) -> "StyledBlocks":

@@ -491,6 +491,17 @@ def test_a_turn_that_failed_before_anything_was_used_has_no_line_about_it() -> N
     assert "refused the key" in out and "—" not in out and "? in" not in out
 
 
+@pytest.mark.parametrize("columns", [24, 30, 40])
+def test_the_line_about_a_turn_is_broken_between_words(columns: int) -> None:
+    view = Renderer(DARK, Ui(), lambda: columns, lambda: SNAPSHOT)
+    view.handle(ev.TurnStarted(turn_id="t", text="go"))
+    files = tuple(FileChange(f"f{number}", "modified", 1234, 1000) for number in range(30))
+    view.handle(ev.TurnCompleted(stop_reason="end_turn", text="", steps=12, duration_s=75, changes=files))
+    rows = [lines.plain(row) for row in view.take().rstrip("\n").split("\n")]
+    assert max(map(lines.cells, rows)) <= columns and len(rows) > 1
+    assert "12 steps" in " ".join(rows) and "30 files" in " ".join(rows)
+
+
 def test_the_time_at_questions_is_not_part_of_the_turn() -> None:
     view = renderer()
     view.handle(ev.TurnStarted(turn_id="t", text="go"))
