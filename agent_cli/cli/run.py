@@ -230,7 +230,48 @@ def _called(setup: Setup, given: str) -> UserInput | None:
         from .services.extensions.skill_calls import called_skill
 
         prompt = called_skill(setup, given)
+    if prompt is None and given.startswith("/"):
+        _refuse_command(given)
     return prompt
+
+
+_FROM_THE_SHELL = {
+    "bug": "agent bug",
+    "config": "agent config show",
+    "cost": "agent stats",
+    "doctor": "agent doctor",
+    "export": "agent sessions export ID",
+    "help": "agent help",
+    "mcp": "agent mcp list",
+    "permissions": "agent permissions list",
+    "plugins": "agent plugin list",
+    "redo": "agent redo",
+    "review": "agent review",
+    "search": "agent sessions search WORDS",
+    "sessions": "agent sessions list",
+    "skills": "agent skills list",
+    "trace": "agent trace show ID",
+    "undo": "agent undo",
+}
+"""Slash commands, and what does the same without a conversation."""
+
+
+def _refuse_command(given: str) -> None:
+    """Refuse a task that is nothing but a built-in slash command; a model would get its name as text.
+
+    Raises:
+        UsageError: it is one; the text says how to run it.
+    """
+    from agent_cli.ui.commands.registry import OTHER_NAMES, TABLE, parse
+
+    name, argument = parse(given) or ("", "")
+    name = OTHER_NAMES.get(name, name)
+    if name in TABLE and argument[:1] in ("", "-"):
+        shell = _FROM_THE_SHELL.get(name)
+        instead = f"`{shell}` does it from the shell" if shell else "start `agent` for it"
+        raise UsageError(
+            f"{given.split()[0]} is a command of conversations; {instead}, or pipe the text in as a task"
+        )
 
 
 def _task(chosen: ParsedOptions) -> tuple[str, str]:

@@ -1,7 +1,9 @@
 """Commands of users, projects and other agents through the program: what they send, and what they may run."""
 
+import re
 from pathlib import Path
 
+from tests.docs.pages import ROOT
 from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World
 from tests.model.server import Call, Reply
@@ -85,6 +87,23 @@ def test_a_task_that_only_looks_like_a_command_is_sent_as_it_is(world: World) ->
     assert "Look at this closely." in world.messages(-1, "user")[-1]
 
 
+def test_a_task_that_is_nothing_but_a_built_in_command_is_refused(world: World) -> None:
+    for task, said in (
+        ("/undo", "/undo is a command of conversations; `agent undo` does it from the shell"),
+        ("/review --base main", "`agent review` does it from the shell"),
+        ("/clear", "/clear is a command of conversations; start `agent` for it"),
+    ):
+        done = world.run("run", task)
+        assert done.code == 2 and said in done.err, done
+    assert not world.bodies()
+    world.script(*[Reply(text="Ok.")] * 3)
+    assert world.run("run", "/status answers 500; fix it").code == 0
+    assert world.run("run", text="/undo").code == 0
+    command(world.home, ".claude/commands/todo.md", "Take it back.")
+    assert world.run("run", "/todo").code == 0
+    assert [text.rpartition("\n")[2] for text in world.messages(-1, "user")] == ["Take it back."]
+
+
 def test_allowed_tools_hold_until_the_turn_ends_and_never_beat_a_deny_rule(world: World) -> None:
     text = "---\nallowed-tools: Bash(touch:*)\n---\nMake it. !`touch first`"
     command(world.home, ".claude/commands/make.md", text)
@@ -116,3 +135,15 @@ def test_the_start_says_in_one_line_what_was_loaded_and_what_is_not_used(world: 
     with Person(world) as person:
         person.wait(r"(?m)^instructions: AGENTS.md; 1 command, 1 skill; not used: .cursorrules \(`agent doctor")
         person.leave()
+
+
+def test_the_example_of_the_documentation_is_called_by_the_name_that_it_is_given(world: World) -> None:
+    """A built-in command of the same name would be run instead."""
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```markdown\n(---\n.*?)```", page, re.DOTALL)
+    (name,), (called,) = re.findall(r"Saved as `(\w+)\.md`", page), re.findall(r"`agent run \"(/.*?)\"`", page)
+    command(world.config, f"commands/{name}.md", text)
+    world.script(Reply(text="Ok."))
+    done = world.run("run", called)
+    assert done.code == 0, done
+    assert "Review pull request 17 of this repository" in world.messages(-1, "user")[-1]
