@@ -128,7 +128,16 @@ def test_a_report_and_the_trees_of_failed_attempts_stay_and_are_cleaned(world: W
     assert cleaned.code == 0, cleaned
     assert not trees["bad"].exists() and (trees["worse"] / "mine.txt").exists()
     assert "neither merged nor saved" in cleaned.out
-    assert "not running" in world.run("batch", "status", str(out)).out
+    told = world.run("batch", "status", str(out)).out
+    assert "not running" in told and f"all of it: {out}/report.md" in told
+    for name in ("report.md", "report.html"):
+        (out / name).unlink()
+    told = world.run("batch", "status", str(out)).out
+    assert "report.md" not in told and "`--report` writes a report" in told
+    assert world.run("batch", "status", str(out), "--report").code == 0 and (out / "report.md").exists()
+    (trees["worse"] / "mine.txt").unlink()
+    assert "removed the tree of worse" in world.run("batch", "clean", str(out)).out
+    assert world.run("batch", "clean", str(out)).out == "no trees are kept\n"
 
 
 def test_a_branch_is_made_of_each_result(world: World) -> None:

@@ -47,7 +47,10 @@ def show_status(out: Path, *, report: bool, as_json: bool) -> int:
     print(f"running: process {held.pid} on {held.host}" if held else "not running")
     for line in short_lines(summarize(batch.tasks, results)):
         print(line)
-    print(f"all of it: {out / 'report.md'}, {out / 'report.html'}")
+    if (out / "report.md").is_file():
+        print(f"all of it: {out / 'report.md'}, {out / 'report.html'}")
+    else:
+        print("`--report` writes a report of the results so far")
     return 0
 
 
