@@ -280,6 +280,16 @@ COMPLETED = (
     ("agent resume --la", ["--last"]),
     ("agent replay --mode y", ["yolo"]),
     ("agent -m anthropic/claude-haiku-4-5-", ["anthropic/claude-haiku-4-5-20251001"]),
+    ("agent batch run t --mode y", ["yolo"]),
+    ("agent batch run t --keep f", ["failed"]),
+    ("agent eval run s -m anthropic/claude-haiku-4-5-", ["anthropic/claude-haiku-4-5-20251001"]),
+    ("agent eval export ", ["atif", "harbor", "swebench"]),
+    ("agent undo --conflicts m", ["merge", "mine"]),
+    ("agent permissions list --mode p", ["plan"]),
+    ("agent acp --mode y", ["yolo"]),
+    ("agent mcp serve --mode y", ["yolo"]),
+    ("agent config get limits.turn", ["limits.turns"]),
+    ("agent models anthropic/claude-haiku-4-5-", ["anthropic/claude-haiku-4-5-20251001"]),
     ("agent help ever", []),
     ("agent help prov", ["providers"]),
     ("agent help pe", ["permissions"]),
@@ -296,8 +306,9 @@ def test_completion_offers_commands_options_and_values(world: World, typed: str,
 
 def test_completion_offers_the_sessions_of_this_directory(world: World) -> None:
     here, other = kept(world, ("hi", "hello")), kept(world, ("hi", "hello"), cwd=world.home)
-    for command in ("resume", "--resume"):
-        words = {"COMP_WORDS": f"agent {command} ", "COMP_CWORD": "2", "_AGENT_COMPLETE": "complete_bash"}
+    for command in ("resume", "--resume", "undo --session", "trace show"):
+        place = str(1 + len(command.split()))
+        words = {"COMP_WORDS": f"agent {command} ", "COMP_CWORD": place, "_AGENT_COMPLETE": "complete_bash"}
         done = world.run(env=words)
         assert (done.code, done.out.split(), done.err) == (0, [here], ""), other
 

@@ -22,6 +22,7 @@ from agent_cli.fs.files import create_file, make_private, replace_file
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.ui.repl.editor import Editor
 
+from ..services.completion import config_keys
 from ..services.config_file import rewrite, text_of
 from ..services.listings.settings import flatten, shown_value
 from .sessions.output import print_json
@@ -53,7 +54,9 @@ def path() -> int:
 
 @config.command()
 def explain(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="For example limits.turns, or limits.")],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="For example limits.turns, or limits.", autocompletion=config_keys)
+    ],
 ) -> int:
     """Explain one key: its value, where it is set, its default and its meaning."""
     setup = Setup()
@@ -67,7 +70,11 @@ def explain(
 
 
 @config.command()
-def get(key: Annotated[str, typer.Argument(metavar="KEY", help="For example model, or limits.")]) -> int:
+def get(
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="For example model, or limits.", autocompletion=config_keys)
+    ],
+) -> int:
     """Print only the effective value of a key: text as it is, everything else as JSON."""
     setup = Setup()
     found, _ = _looked_up(setup, key)
@@ -93,7 +100,7 @@ def _looked_up(setup: Setup, key: str) -> "tuple[dict[str, Any], _Known | None]"
 
 @config.command(name="set", context_settings={"ignore_unknown_options": True})
 def set_value(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Such as ui.theme.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Such as ui.theme.", autocompletion=config_keys)],
     value: Annotated[str, typer.Argument(metavar="VALUE", help="In YAML; null for none.")],
 ) -> int:
     """Set a key in your configuration file; everything else in it stays, comments included."""

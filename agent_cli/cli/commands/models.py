@@ -19,6 +19,7 @@ from agent_cli.model.types.base import ModelError
 from agent_cli.model.types.info import FIGURES, ModelInfo, Source
 from agent_cli.protocol.usage import LearnedLimits
 
+from ..services.completion import model_names
 from ..services.listings.models import SERVERS_S, configured, offered_models
 
 _ABILITIES = {"tools": "tools", "images": "images", "reasoning": "reasoning"}
@@ -34,7 +35,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 def models_command(
-    query: Annotated[str, typer.Argument(help="Part of the name.")] = "",
+    query: Annotated[str, typer.Argument(help="Part of the name.", autocompletion=model_names)] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Forget what was learned about these models.")] = False,
 ) -> int:

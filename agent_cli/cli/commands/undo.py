@@ -27,12 +27,17 @@ from agent_cli.ui.text.hints import AT_A_SHELL, advice
 from agent_cli.ui.text.lines import number
 from agent_cli.workspace.memory import Memory
 
+from ..services.completion import one_of, session_ids
+
 Word = Literal["undo", "redo"]
 _CHOICES: dict[str, Choice] = {"mine": "mine", "old": "old", "merge": "merge", "keep": "mine", "take": "old"}
 _WORDS = "mine|old|merge"
 
 _SessionOption = Annotated[
-    str | None, typer.Option("--session", help="The session; default: the last one of this directory.")
+    str | None,
+    typer.Option(
+        "--session", help="The session; default: the last one of this directory.", autocompletion=session_ids
+    ),
 ]
 _ListOption = Annotated[
     bool, typer.Option("--list", help="Show the turns instead, numbered as by `agent sessions show`.")
@@ -58,13 +63,17 @@ _ConflictsOption = Annotated[
     typer.Option(
         "--conflicts",
         metavar=_WORDS,
+        autocompletion=one_of(*_WORDS.split("|")),
         help="Files changed since: leave mine (the default; also: keep), take the old (also: take), or merge.",
     ),
 ]
 _ResolveOption = Annotated[
     str,
     typer.Option(
-        "--resolve", metavar=_WORDS, help="Only resolve the files that the last one skipped: mine, old or merge."
+        "--resolve",
+        metavar=_WORDS,
+        autocompletion=one_of(*_WORDS.split("|")),
+        help="Only resolve the files that the last one skipped: mine, old or merge.",
     ),
 ]
 _PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="With --resolve.")]

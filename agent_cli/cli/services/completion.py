@@ -1,4 +1,4 @@
-"""Shell completion of sessions, servers and plug-ins, and the table of options in Typer's form.
+"""Shell completion of sessions, models, keys, servers and plug-ins, and the table of options in Typer's form.
 
 Separate from the commands, several of which take the id of a session, or options of the fast commands.
 """
@@ -56,6 +56,32 @@ def plugin_names(incomplete: str) -> list[str]:
     return [name for name in found if name.startswith(incomplete)]
 
 
+def model_names(incomplete: str) -> list[str]:
+    """Return the known models with this prefix."""
+    return _beginning(_models)(incomplete)
+
+
+def config_keys(incomplete: str) -> list[str]:
+    """Return the configuration keys with this prefix, those of nested keys included; none if the configuration
+    cannot be read."""
+    import msgspec
+
+    from agent_cli.bootstrap.setup import Setup
+
+    from .listings import flatten
+
+    try:
+        keys = [key for key, _ in flatten(msgspec.to_builtins(Setup().config))]
+    except (UsageError, ConfigError, OSError):
+        return []
+    return [key for key in keys if key.startswith(incomplete)]
+
+
+def one_of(*words: str) -> Callable[[str], list[str]]:
+    """Return a completion of fixed words."""
+    return _beginning(lambda: words)
+
+
 def option_parameter(option: Option) -> inspect.Parameter:
     """Return an option of the table as a parameter for Typer."""
     kinds: dict[str, tuple[Any, Any]] = {
@@ -79,8 +105,8 @@ def option_parameter(option: Option) -> inspect.Parameter:
 def _offering(option: Option) -> Callable[[str], Any] | None:
     """Return the shell completion of an option's values, if they are known."""
     if option.choices:
-        return _beginning(lambda: option.choices)
-    known: dict[str, Callable[[str], Any]] = {"model": _beginning(_models), "resume": session_ids}
+        return one_of(*option.choices)
+    known: dict[str, Callable[[str], Any]] = {"model": model_names, "resume": session_ids}
     return known.get(option.key)
 
 

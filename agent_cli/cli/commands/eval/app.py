@@ -7,16 +7,25 @@ import typer
 
 from agent_cli.bootstrap.options import UsageError
 
+from ...services.completion import model_names, one_of
 from ..batch import app as batch_app
 from ..batch.app import option
 
 app = typer.Typer(help="Measure models and settings on suites of tasks.", no_args_is_help=True)
 
+
+def _models(incomplete: str) -> list[str]:
+    return [*one_of("oracle", "wrong", "nop")(incomplete), *model_names(incomplete)]
+
+
+_FORMS = ("swebench", "atif", "harbor")
 _SUITE = typer.Argument(
     metavar="SUITE", help="A task or a folder of tasks in Harbor's form, or SWE-bench instances.", exists=True
 )
 _OUT = typer.Argument(metavar="OUT", help="The folder of one run: OUT/MODEL of `agent eval run`.", exists=True)
-_MODELS = option("--model", "-m", text="Model, oracle, wrong or nop (repeatable).", value="PROVIDER/MODEL")
+_MODELS = option(
+    "--model", "-m", text="Model, oracle, wrong or nop (repeatable).", value="PROVIDER/MODEL", offered=_models
+)
 _ATTEMPTS = option("--attempts", "-n", text="Number of attempts per task.", value="N", least=1)
 _INTO = option("--out", "-o", text="Folder for results; default SUITE-eval.", value="OUT")
 _TOOLS = option(text="Tools to offer: core, read-only, full or names.", value="NAMES")
@@ -94,7 +103,9 @@ def compare(
 
 @app.command()
 def export(
-    form: Annotated[str, typer.Argument(metavar="FORM", help="swebench, atif or harbor.")],
+    form: Annotated[
+        str, typer.Argument(metavar="FORM", help="swebench, atif or harbor.", autocompletion=one_of(*_FORMS))
+    ],
     out: Annotated[Path, _OUT],
     output: Annotated[Path | None, _TO] = None,
 ) -> int:

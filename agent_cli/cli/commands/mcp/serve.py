@@ -15,6 +15,7 @@ from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.model.client_calls import ClientCalls
 from agent_cli.serve.served import TASK, Served, ToolSpec
 
+from ...services.completion import one_of
 from ...services.serving import RunningSession, until_stopped
 from ...services.trust_prompt import pending_trust_requests
 
@@ -31,7 +32,13 @@ def serve(
         ),
     ] = None,
     mode: Annotated[
-        str | None, typer.Option("--mode", metavar="plan|ask|auto-edit|yolo", help="What runs without asking.")
+        str | None,
+        typer.Option(
+            "--mode",
+            metavar="plan|ask|auto-edit|yolo",
+            help="What runs without asking.",
+            autocompletion=one_of("plan", "ask", "auto-edit", "yolo"),
+        ),
     ] = None,
     cd: Annotated[str | None, typer.Option("--cd", "-C", metavar="DIR", help="Work in this directory.")] = None,
 ) -> int:

@@ -8,6 +8,7 @@ import typer
 from agent_cli import __version__
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 
+from ...services.completion import model_names, one_of
 from ...services.serving import until_stopped
 
 
@@ -16,10 +17,17 @@ def acp(
         str | None, typer.Argument(metavar="[setup]", help="Set a key instead, as `agent setup` does.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="PROVIDER/MODEL", help="Model to use.")
+        str | None,
+        typer.Option("--model", "-m", metavar="PROVIDER/MODEL", help="Model to use.", autocompletion=model_names),
     ] = None,
     mode: Annotated[
-        str | None, typer.Option("--mode", metavar="plan|ask|auto-edit|yolo", help="What runs without asking.")
+        str | None,
+        typer.Option(
+            "--mode",
+            metavar="plan|ask|auto-edit|yolo",
+            help="What runs without asking.",
+            autocompletion=one_of("plan", "ask", "auto-edit", "yolo"),
+        ),
     ] = None,
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a configuration key (repeatable).")

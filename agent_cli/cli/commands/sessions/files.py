@@ -22,7 +22,7 @@ from agent_cli.store.retention import Pruned, plan, prune
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.text.lines import number
 
-from ...services.completion import session_ids
+from ...services.completion import one_of, session_ids
 from .output import emit, setup_for_sessions, size, when
 from .pruning import forgetting
 
@@ -39,7 +39,12 @@ def export(
     identifier: SessionId,
     format: Annotated[
         str | None,
-        typer.Option("--format", "-f", help="md, json or html; default: by the file's ending, else md."),
+        typer.Option(
+            "--format",
+            "-f",
+            help="md, json or html; default: by the file's ending, else md.",
+            autocompletion=one_of("md", "json", "html"),
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file; default: standard output.")

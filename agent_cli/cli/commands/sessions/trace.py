@@ -23,6 +23,7 @@ from agent_cli.ui.services import TracedTurn
 from agent_cli.ui.text.lines import number
 from agent_cli.ui.text.theme import NONE, choose
 
+from ...services.completion import session_ids
 from .output import emit, setup_for_sessions, size
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ MOST_SHOWN_BYTES = 32_000_000
 @app.command("show")
 def show_command(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE|ID", help="A file that --trace has written, or a saved session.")
+        Path,
+        typer.Argument(
+            metavar="FILE|ID",
+            help="A file that --trace has written, or a saved session.",
+            autocompletion=session_ids,
+        ),
     ],
     rows: Annotated[int, typer.Option("--rows", help="Spans of each turn to show at most.", min=1)] = 60,
 ) -> int:
