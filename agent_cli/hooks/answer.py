@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_cli.config.json_text import mended
-from agent_cli.protocol.json_text import decode_json
+from agent_cli.protocol.json_text import decode_json, mended
 from agent_cli.protocol.sanitize import clean
 
 from .definition import DECIDING, Hook, HookProcess

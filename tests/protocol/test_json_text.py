@@ -1,11 +1,12 @@
-"""JSON that others wrote: every way in which it cannot be read is one error."""
+"""JSON that others wrote: every way in which it cannot be read is one error, and halves of characters are mended."""
 
+import json
 import math
 
 import msgspec
 import pytest
 
-from agent_cli.protocol.json_text import NestedTooDeeplyError, decode_json, decode_lenient_json
+from agent_cli.protocol.json_text import NestedTooDeeplyError, decode_json, decode_lenient_json, mended
 
 _DEEP = b"[" * 200_000
 
@@ -45,3 +46,18 @@ def test_what_some_programs_write_is_read_leniently() -> None:
 def test_what_is_no_json_is_refused_leniently_too(data: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_lenient_json(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        (rb'"\ud83d\ude00"', rb'"\ud83d\ude00"'),
+        (rb'"\ud83d\ud83d\ude00"', rb'"\ufffd\ud83d\ude00"'),
+        (rb'"\ude00\ud83d"', rb'"\ufffd\ufffd"'),
+        (rb'"\\ud83d and \\\ud83d"', rb'"\\ud83d and \\\ufffd"'),
+        ('"\u00e9\u2028"'.encode(), '"\u00e9\u2028"'.encode()),
+    ],
+)
+def test_only_halves_are_replaced(text: bytes, whole: bytes) -> None:
+    assert mended(text) == whole
+    json.loads(mended(text)).encode()

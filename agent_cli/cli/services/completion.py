@@ -68,7 +68,7 @@ def config_keys(incomplete: str) -> list[str]:
 
     from agent_cli.bootstrap.setup import Setup
 
-    from .listings import flatten
+    from .listings.settings import flatten
 
     try:
         keys = [key for key, _ in flatten(msgspec.to_builtins(Setup().config))]

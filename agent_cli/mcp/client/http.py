@@ -15,10 +15,9 @@ import msgspec
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from agent_cli.config.json_text import mended
 from agent_cli.net.certificates import tls_context
 from agent_cli.net.proxies import BadProxy, Proxy, proxy_for
-from agent_cli.protocol.json_text import decode_json
+from agent_cli.protocol.json_text import decode_json, mended
 
 from ..types.client import ServerError
 from ..types.definition import ServerDefinition

@@ -7,7 +7,7 @@ from typing import Any
 import mcp_types as wire
 import msgspec
 
-from agent_cli.config.json_text import mended
+from agent_cli.protocol.json_text import decode_json, mended
 
 UNREAD = "Failed to parse JSON response: "
 """Beginning of the SDK's message about an answer that it could not read."""
@@ -41,8 +41,8 @@ def parts_of(line: bytes) -> list[bytes]:
     if line[:1] == b"{":
         return [mended(line)]
     try:
-        parts = [bytes(part) for part in msgspec.json.decode(line, type=list[msgspec.Raw])]
-    except (msgspec.DecodeError, RecursionError) as error:
+        parts = [bytes(part) for part in decode_json(line, type=list[msgspec.Raw])]
+    except msgspec.DecodeError as error:
         raise ValueError("no message") from error
     if not parts or any(part[:1] != b"{" for part in parts):
         raise ValueError("no batch of messages")
@@ -53,8 +53,8 @@ def substitute(text: bytes) -> "wire.JSONRPCError | None":
     """Return the error to deliver instead of an answer that is not valid, so that nobody waits for it; None if it
     is not known what it answers."""
     try:
-        answer = msgspec.json.decode(text, type=_Answer)
-    except (msgspec.DecodeError, RecursionError):
+        answer = decode_json(text, type=_Answer)
+    except msgspec.DecodeError:
         found = _ANSWER.match(text)
         return _error(int(found[1] or found[2]), f"{UNREAD}it is not valid JSON") if found else None
     if answer.method is not msgspec.UNSET:
