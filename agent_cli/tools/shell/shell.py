@@ -21,6 +21,8 @@ from .command_start import StartedCommand, notes_on_changes, sandbox_denial, sta
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
+_MOST_BYTES = 131_071
+"""Maximum size of a command: of one argument of a program on Linux (`execve(2)`)."""
 """Seconds to watch a background command: most failures happen at once."""
 
 
@@ -51,6 +53,11 @@ class Shell(BasicTool):
             raise ToolError("The command is empty.")
         if "\0" in params.command:
             raise ToolError("The command contains a NUL character.")
+        if (size := len(params.command.encode("utf-8", "surrogatepass"))) > _MOST_BYTES:
+            raise ToolError(
+                f"The command has {size:,} bytes; the system takes {_MOST_BYTES:,} at most. Write its text to a"
+                " file with write_file, and run or read that."
+            )
         shell = context.shell
         cwd = os.path.realpath(shell.start)
         return (RunCommand(params.command, cwd, shell.altered, shell.shadowed(), shell.functions, shell.local()),)

@@ -1,6 +1,7 @@
 """shell: streamed, bounded, told in full how it ended."""
 
 import asyncio
+import json
 import os
 import re
 from pathlib import Path
@@ -155,6 +156,16 @@ async def test_the_title_is_the_first_line(context: ToolContext, root: Path) -> 
     assert (preview.text, preview.kind) == (params.command, "command")
     with pytest.raises(ToolError, match="empty"):
         await call(context, "shell", command=" ")
+
+
+async def test_the_longest_command_runs_and_a_longer_one_is_refused_before_anybody_is_asked(
+    context: ToolContext,
+) -> None:
+    longest = "echo é" + "x" * (131_071 - 7)
+    assert (await call(context, "shell", command=longest)).ok
+    tool, params = REGISTRY.parse("shell", json.dumps({"command": f"{longest}x"}))
+    with pytest.raises(ToolError, match=r"131,072 bytes.*write_file"):
+        tool.actions(params, context)
 
 
 async def test_a_command_that_cannot_start_is_an_error(context: ToolContext) -> None:
