@@ -1,5 +1,6 @@
 """Command lines made at random: what bash runs and writes is what the parser has read, or the parser is unsure."""
 
+import fnmatch
 import os
 import random
 import re
@@ -19,6 +20,11 @@ _TEXTS = [
     "b=", "é", "\\\n", "''", '""', "'a b'", '"a b"', "a'", '"$"', "$'", "|&", ">|", "<>", ">&", ">& ", "0", "1", "{}", "--",
     "time", "if", "then", "in", "do", "time -- ", "!\\\n ", "coproc\\\n ", "A\\\n=a ", "\\ ", "\\'", '\\"', "\\$", "\\\\", " >/dev/null ", "'$(a b)'", "'`a`'",
 ]  # fmt: skip
+_BLOCKS = [
+    "for f in ", "for g in ", "for f in a b; do ", "for g in 'x y' z; do ", "\ndo\n", "; do ", "; done", "\ndone", " done", "; done | ", "; done && ",
+    "if ", "; then ", "\nthen\n", "; else ", "; elif ", "; fi", "\nfi\n", "$f", '"$f"', "${f}", '"${g}x"', "$g", "$fx", "'$f'", "\\$f",
+    "a ", "b ", "head ", "f=c ", "; ", " # c\n", "do", "in ", "read f", "printf -v f x", "for f in \\\n", "$f$g", "<$f", ">$f ", "{", "!",
+]  # fmt: skip
 _BEFORE_TIMED = re.compile(r"time|-p|--||\w+\+?=.*", re.DOTALL)
 _RECORDS = 'command_not_found_handle() { printf "%%s\\0" "$@" >"$OUT.$BASHPID"; return %d; }'
 """Every name is unknown to this bash: it writes the words it would have run to a file of their own."""
@@ -26,14 +32,31 @@ _RECORDS = 'command_not_found_handle() { printf "%%s\\0" "$@" >"$OUT.$BASHPID"; 
 
 def _lines(chance: random.Random) -> Iterator[tuple[str, tuple[SimpleCommand, ...]]]:
     """Yield lines that the parser is sure of, with what it has read."""
-    for _ in range(tries(20_000)):
-        line = "".join(chance.choices(_TEXTS, k=chance.randint(2, 14)))
+    for turn in range(tries(20_000)):
+        plain = "".join(chance.choices(_TEXTS, k=chance.randint(2, 14)))
+        line = plain if turn % 2 else _with_blocks(chance)
         try:
             commands = parse(line)
         except Unsure:
             continue
         if commands and not any(word.glob for command in commands for word in command.words):
             yield line, commands
+
+
+def _with_blocks(chance: random.Random) -> str:
+    """Make a line with a loop or a condition, often right, and with other texts in it."""
+    texts = lambda most: "".join(chance.choices(_BLOCKS + _TEXTS, k=chance.randint(0, most)))  # noqa: E731
+    inner = chance.choice(
+        ["a $f", 'b "$f" x', "head $g", "a", texts(4), "if a; then b $f; fi", "for g in c; do a $g $f; done"]
+    )
+    block = chance.choice(
+        [
+            f"for f in {chance.choice(['a b', 'a', texts(3)])}; do {inner}{texts(2)}; done{texts(2)}",
+            f"for f in a 'b c'\ndo {inner}; b\ndone{chance.choice(['', ' | head', texts(2)])}",
+            f"if {inner}; then a{texts(2)}; else {inner}; fi{texts(2)}",
+        ]
+    )
+    return f"{texts(2)}{block}" if chance.random() < 0.3 else block
 
 
 def _meant(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -84,3 +107,24 @@ def test_what_bash_expands_twice_is_not_read(line: str) -> None:
 )
 def test_a_plain_name_or_number_is_read(line: str, writes: tuple[str, ...]) -> None:
     assert parse(line)[0].writes == writes
+
+
+@pytest.mark.parametrize("pattern", ["*", "*.py", "[ab]*", "?", "d/*", "-*", ".*", "none*"])
+def test_files_in_loops_are_named_by_the_pattern_that_was_read(tmp_path: Path, pattern: str) -> None:
+    cwd = tmp_path / "cwd"
+    (cwd / "d").mkdir(parents=True)
+    for name in ("a.py", "a b.py", "-o", "*", "$(x)", "b\nc", ".env", "d/x", "d/y z"):
+        (cwd / name).touch()
+    line = f'for f in {pattern} w; do a "$f"; b -x "$f" "x$f"; echo "== $f"; done; c'
+    with pytest.raises(Unsure, match="parts of words"):
+        parse(line)
+    line = line.replace(' "x$f"', "")
+    script = f'{_RECORDS % 0}\necho() {{ a echo "$@"; }}\n(OUT={tmp_path}/out; cd {cwd}; {line})'
+    script = script.replace("$BASHPID", "$BASHPID.$RANDOM$RANDOM")
+    environment = {"PATH": "/nonexistent", "LC_ALL": "C.UTF-8"}
+    subprocess.run(["/bin/bash", "--norc", "-c", script], env=environment, timeout=60, check=True)
+    read = [[word.text for word in command.words] for command in parse(line)]
+    ran = {argv[1:] if argv[1:2] == ("echo",) else argv for argv in _ran(tmp_path)}
+    assert len(ran) >= 7
+    for argv in ran:
+        assert any(len(argv) == len(words) and all(map(fnmatch.fnmatchcase, argv, words)) for words in read), argv

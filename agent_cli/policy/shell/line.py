@@ -170,14 +170,17 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
 def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
     """Return each simple command with its directory. `cd` is followed only if it cannot fail unnoticed."""
     parts = parse(line)
+    if any(part.block for part in parts) and any(name == "IFS" or name.islower() for name in policy.altered):
+        raise Unsure("a loop after a change of variables")
     found = []
     for at, part in enumerate(parts):
         inside = unwrap(part)
         found.append(CommandInPlace(part, inside, cwd))
         if any(program(command) in ("cd", "pushd", "popd") for command in inside.commands):
-            if part.argv[0] != "cd" or part.operator not in ("&&", "") or (at and parts[at - 1].operator == "|"):
+            is_certain = part.argv[0] == "cd" and part.operator in ("&&", "") and not part.block
+            if not is_certain or (at and parts[at - 1].operator == "|"):
                 raise Unsure("a change of directory that may not happen")
-            if any(other.operator not in ("&&", "|", "") for other in parts):
+            if any(other.operator not in ("&&", "|", "") for other in parts if other.block != "inside"):
                 raise Unsure("a change of directory that may fail")
             cwd = _entered(part, cwd, policy)
     return found

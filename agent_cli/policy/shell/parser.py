@@ -1,12 +1,16 @@
 """Conservative parser for shell command lines.
 
 It splits a line into its simple commands and refuses (`Unsure`) whatever it cannot parse with certainty:
-substitutions, variables, here-documents, control flow, functions. A refusal costs a question; a wrong parse would
-run a command nobody approved. Nothing is ever executed or looked up.
+substitutions, variables, here-documents, most control flow, functions. A refusal costs a question; a wrong parse
+would run a command nobody approved. Nothing is ever executed or looked up.
+
+A loop over known words (`for f in a *.py; do head "$f"; done`) is read as its commands for each word, a condition
+(`if …; then …; else …; fi`) as all its commands.
 """
 
 import re
 from functools import lru_cache
+from typing import Literal
 
 import msgspec
 
@@ -22,6 +26,24 @@ _RESERVED = frozenset(
 )
 _TIMED = ("time", "-p", "--")
 """Words after which the shell still recognizes reserved words."""
+_KEYWORD = re.compile(r"(?:for|in|do|done|if|then|elif|else|fi)(?=[ \t\n;&|<>()]|\Z)")
+_LOOP_NAME = re.compile(
+    r"(?!\w*(?:path|proxy|npm|config|argv|prompt|status|psvar|histchars))[a-z][a-z0-9_]*(?=[ \t])"
+)
+"""Names of loop variables: none that a shell or a program reads."""
+_LOOP_VALUE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_ONE_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
+"""Text that stays one word where a variable is not quoted."""
+_SETS_VARIABLES = frozenset(
+    "read readarray mapfile unset export declare typeset local readonly getopts let eval source . set shift wait"
+    " command builtin exec trap alias enable shopt return break continue exit".split()
+)
+"""Words that may change the value of a loop variable, how it is expanded, or which commands are repeated."""
+_FILTERS = frozenset("head tail sort uniq wc cut tr nl tac column grep cat".split())
+"""Programs that take from their input neither commands nor names of files."""
+_PRINTERS = ("echo", "printf")
+_MOST_COMMANDS = 300
+_MOST_DEPTH = 4
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -49,6 +71,9 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     """The operator after it; empty for the last command."""
     has_unseen_words: bool = False
     """True if it gets further words not visible here, as from `xargs` or `find -exec`."""
+    block: Literal["", "inside", "end"] = ""
+    """Whether it is in a loop or a condition. The operator of the last command there is that after the `done` or
+    `fi`."""
 
     @property
     def background(self) -> bool:
@@ -79,20 +104,122 @@ class _Reader:
     def __init__(self, line: str) -> None:
         self.line = line
         self.at = 0
+        self.values: dict[str, Word] = {}
+        """Values of the loop variables around the current place."""
+        self.has_loop = False
+        self.used: list[Word] = []
+        """Values of variables in the last word."""
+        self.depth = 0
+        self.count = 0
 
     def commands(self) -> tuple[SimpleCommand, ...]:
+        found = self.sequence()
+        if self.has_loop:
+            for command in found:
+                _check_beside_loop(command)
+        return tuple(found)
+
+    def sequence(self, ends: tuple[str, ...] = ()) -> list[SimpleCommand]:
+        """Read commands up to one of the keywords, or up to the end of the line if there are none."""
         found: list[SimpleCommand] = []
+        is_fed = False
         while True:
             self.blanks(newlines=True)
             if self.at >= len(self.line):
-                return tuple(found)
-            command = self.command()
+                if ends:
+                    raise Unsure("a loop or condition that does not end")
+                return found
+            if ends and self.keyword() in ends:
+                if not found or found[-1].operator not in (";", "\n"):
+                    raise Unsure("a loop or condition that is not complete")
+                return found
+            is_piped = bool(found) and found[-1].operator in ("|", "|&")
+            block = self.block(is_piped)
+            group = block or [self.command()]
+            if is_fed and group[0].words and group[0].argv[0] not in _FILTERS:
+                raise Unsure("a loop or condition whose output a program may act on")
             operator = self.operator()
-            found.append(msgspec.structs.replace(command, operator=operator))
+            is_fed = operator == "|" and (is_fed or bool(block))
+            if block and operator in ("&", "|&"):
+                raise Unsure(f"{operator} after a loop or condition")
+            found += [*group[:-1], msgspec.structs.replace(group[-1], operator=operator)]
             if operator in ("&&", "||", "|", "|&") and not self.line[self.at :].strip():
                 raise Unsure(f"nothing follows {operator}")
 
+    def keyword(self) -> str:
+        match = _KEYWORD.match(self.line, self.at)
+        return match.group() if match else ""
+
+    def block(self, is_piped: bool) -> list[SimpleCommand]:
+        """Read a loop or a condition; return nothing if there is none here."""
+        word = self.keyword()
+        if word not in ("for", "if"):
+            return []
+        if is_piped or self.depth >= _MOST_DEPTH:
+            raise Unsure("a loop or condition behind a pipe, or deep in others")
+        self.depth += 1
+        self.at += len(word)
+        found = self.loop() if word == "for" else self.condition()
+        self.depth -= 1
+        if any(command.background for command in found):
+            raise Unsure("a background command in a loop or condition")
+        self.blanks()
+        if self.at < len(self.line) and not self.operator(peek=True):
+            raise Unsure("a redirection of a loop or condition")
+        *inside, last = found
+        return [
+            *(msgspec.structs.replace(each, block="inside") for each in inside),
+            msgspec.structs.replace(last, block="end"),
+        ]
+
+    def loop(self) -> list[SimpleCommand]:
+        self.has_loop = True
+        self.blanks()
+        match = _LOOP_NAME.match(self.line, self.at)
+        if not match or (name := match.group()) in self.values:
+            raise Unsure("a loop with a variable that others may read")
+        self.at = match.end()
+        self.blanks()
+        if self.keyword() != "in":
+            raise Unsure("a loop over the arguments of the shell")
+        self.at += len("in")
+        words: list[Word] = []
+        while True:
+            self.blanks()
+            if self.at >= len(self.line) or self.operator(peek=True):
+                break
+            words.append(self.word())
+        if self.operator() not in (";", "\n") or not words or any(word.text[:1] == "~" for word in words):
+            raise Unsure("a loop over words that are not certain")
+        self.blanks(newlines=True)
+        if self.keyword() != "do":
+            raise Unsure("a loop without `do`")
+        self.at += len("do")
+        begin = self.at
+        found: list[SimpleCommand] = []
+        for word in words:
+            self.at, self.values[name] = begin, word
+            found += self.sequence(("done",))
+        del self.values[name]
+        self.at += len("done")
+        return found
+
+    def condition(self) -> list[SimpleCommand]:
+        found: list[SimpleCommand] = []
+        word = "if"
+        while word != "fi":
+            if word in ("if", "elif"):
+                found += self.sequence(("then",))
+                self.at += len("then")
+            found += self.sequence(("fi",) if word == "else" else ("elif", "else", "fi"))
+            word = self.keyword()
+            self.at += len(word)
+        return found
+
     def command(self) -> SimpleCommand:
+        self.count += 1
+        if self.count > _MOST_COMMANDS:
+            raise Unsure(f"more than {_MOST_COMMANDS} commands, counted for each word of a loop")
         words: list[Word] = []
         writes: list[str] = []
         reads: list[str] = []
@@ -112,6 +239,11 @@ class _Reader:
             written = self.line[start : self.at].replace("\\\n", "")
             if all(before.text in _TIMED for before in words) and written in _RESERVED:
                 raise Unsure(f"`{word.text}` begins a compound command, so it always asks")
+            if not words and self.used:
+                raise Unsure("the program's name is a variable")
+            is_printed = bool(words) and words[0].text in _PRINTERS
+            if not is_printed and any(value.glob and value.text != word.text for value in self.used):
+                raise Unsure("names of files that are parts of words")
             words.append(word)
         if not words and not assigns:
             raise Unsure("a command is missing" if not writes and not reads else "a redirection without a command")
@@ -179,6 +311,7 @@ class _Reader:
         text: list[str] = []
         glob = False
         start = self.at
+        self.used = []
         while self.at < len(self.line):
             char = self.line[self.at]
             if char in " \t\n|&;<>":
@@ -188,13 +321,18 @@ class _Reader:
             if char == "'":
                 text.append(self.single())
             elif char == '"':
-                text.append(self.double())
+                inner = self.double()
+                text.append(inner.text)
+                glob = glob or inner.glob
             elif self.line.startswith("\\\n", self.at):
                 self.broken()
             elif char == "\\":
                 text.append(self.escape())
             elif char == "$":
-                raise Unsure("a variable or substitution")
+                value = self.value()
+                if value.glob or not _ONE_WORD.fullmatch(value.text):
+                    raise Unsure("a variable without quotes, which may be several words")
+                text.append(value.text)
             else:
                 self.plain(char, text)
                 glob = glob or char in "*?["
@@ -242,19 +380,43 @@ class _Reader:
         """Return True if a `$` within double quotes is literal, as in the pattern `"s/5$/6/"`."""
         return self.line[self.at] == "$" and self.line[self.at + 1 : self.at + 2] in _AFTER_PLAIN_DOLLAR
 
-    def double(self) -> str:
+    def value(self) -> Word:
+        """Read a variable; return the value that the loop around it gives it."""
+        match = _LOOP_VALUE.match(self.line, self.at)
+        value = self.values.get(match[1] or match[2]) if match else None
+        if match is None or value is None:
+            raise Unsure("a variable or substitution")
+        self.at = match.end()
+        self.used.append(value)
+        return value
+
+    def double(self) -> Word:
         self.at += 1
         text: list[str] = []
+        glob = False
         while self.at < len(self.line):
             char = self.line[self.at]
             if char == '"':
                 self.at += 1
-                return "".join(text)
-            if char in "$`" and not self.is_plain_dollar():
+                return Word("".join(text), glob)
+            if char == "`":
                 raise Unsure("a variable or substitution")
+            if char == "$" and not self.is_plain_dollar():
+                value = self.value()
+                text.append(value.text)
+                glob = glob or value.glob
+                continue
             if char == "\\" and self.line[self.at + 1 : self.at + 2] in ('"', "\\", "$", "`", "\n"):
                 text.append(self.escape())
                 continue
             text.append(char)
             self.at += 1
         raise Unsure('an unclosed "')
+
+
+def _check_beside_loop(command: SimpleCommand) -> None:
+    """Refuse a command on the line of a loop that may change variables, or how they are expanded."""
+    words = set(command.argv)
+    prints_to_variable = "printf" in words and any(word.startswith("-v") for word in words)
+    if command.assigns or prints_to_variable or not _SETS_VARIABLES.isdisjoint(words):
+        raise Unsure("a loop beside a command that may change variables")

@@ -53,6 +53,8 @@ _MAX_ENV_BYTES = 500_000
 """The system limits both; with more, no program could be started."""
 _STEERING = frozenset({"CDPATH", "GLOBIGNORE", "EXECIGNORE", "POSIXLY_CORRECT"})
 """Variables that change the behaviour of the shell itself, exported or not."""
+_CONVERTS = re.compile(rb"declare -\w*[inlu]")
+"""A variable that changes what is assigned to it, or stands for another."""
 _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -130,7 +132,8 @@ class ShellSession:
         """Variables that earlier commands have set, changed or removed and that programs or the shell read."""
         names = self.env.keys() | self._launch.keys()
         changed = {name for name in names if self.env.get(name) != self._launch.get(name)}
-        return tuple(sorted(changed | (self._local.keys() & _STEERING)))
+        special = {name for name, told in self._local.items() if name in _STEERING or _CONVERTS.match(told)}
+        return tuple(sorted(changed | special))
 
     @property
     def functions(self) -> tuple[str, ...]:

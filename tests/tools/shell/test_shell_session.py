@@ -121,9 +121,9 @@ async def test_variables_that_are_not_exported_last_and_are_known(context: ToolC
     assert (await said(context, 'echo "$a|${b[1]}|${b[2]}|${m[k 1]}|${#c}|$r|$n"')).startswith(
         '1 "2|y z|q"|v|2||4\n'
     )
-    assert context.shell.altered == ()
-    await said(context, "unset a b c m n; CDPATH=/")
-    assert context.shell.altered == ("CDPATH",)
+    assert context.shell.altered == ("n",)  # it converts what is assigned to it
+    await said(context, "unset a b c m n; CDPATH=/; declare -u f; declare -n g=f")
+    assert context.shell.altered == ("CDPATH", "f", "g")
 
 
 async def test_functions_last_and_count_as_other_programs(context: ToolContext) -> None:
