@@ -17,6 +17,7 @@ READ = [
     "for f in 'a b' c; do cat \"$f\" \"x/${f}.txt\"; done | sort | head -3", "cd src && for f in a b; do cat $f; wc $f; done",
     "for f in a b; do if grep -q x $f; then echo $f; fi; done", "for f in a b; do cat $f || echo no $f; done; pwd",
     "for o in -c -l; do wc $o a; done", "ls && for f in a; do cat <$f 2>/dev/null; done",
+    "if ! grep -q x a; then echo none; fi", "! test -f a && ls", "ls; ! ls | wc -l",
 ]  # fmt: skip
 UNSURE = [
     "for f in *; do cat $f; done", 'for f in *.py; do cat "x/$f"; done', 'for f in *; do cat <"$f"; done', "for f; do cat $f; done",
@@ -31,12 +32,12 @@ UNSURE = [
     "for f in a; do echo $f; done | xargs cat", "for f in a; do echo $f; done | sort | xargs cat", "ls | for f in a; do xargs cat; done",
     "for PATH in /tmp; do ls; done", "for IFS in x; do ls; done", "for path in a; do ls; done", "for http_proxy in a; do ls; done",
     "for npm_config_x in a; do ls; done", "for f in a; do for f in b; do ls; done; cat $f; done", "for f in a; do cd $f; ls; done",
-    "cd x && for f in a; do ls; done; cat y", "cd x; for f in a; do ls; done", "if cd x; then cat y; fi", "if ! ls; then ls; fi",
+    "cd x && for f in a; do ls; done; cat y", "cd x; for f in a; do ls; done", "if cd x; then cat y; fi",
     "if ls; then ls", "for f in a; do ls", "for f in a; do ls && done", "for f in a; do done", "if ls; then fi", "for f in a do ls; done",
     "for f in a; { ls; }", "while true; do ls; done", "until ls; do ls; done", "case a in a) ls;; esac", "select f in a; do ls; done",
     "for f in a; do break; done", "time for f in a; do ls; done", "for f in a; do (ls); done", "for ((i=0;i<1;i++)); do ls; done",
     "for f in a; do cat \"$(echo $f)\"; done", "for f in a; do cat `echo $f`; done", "for f in a; do cat <<<$f; done",
-    "for f in a; do x() { ls; }; done", "f\\or f in a; do ls; done; cat $f",
+    "for f in a; do x() { ls; }; done", "f\\or f in a; do ls; done; cat $f", "ls | ! wc", "! ! ls", "!", "! A=b ls", "! $x",
 ]  # fmt: skip
 
 

@@ -27,6 +27,7 @@ _RESERVED = frozenset(
 _TIMED = ("time", "-p", "--")
 """Words after which the shell still recognizes reserved words."""
 _KEYWORD = re.compile(r"(?:for|in|do|done|if|then|elif|else|fi)(?=[ \t\n;&|<>()]|\Z)")
+_NEGATION = re.compile(r"![ \t]+(?=[A-Za-z0-9_./])")
 _LOOP_NAME = re.compile(
     r"(?!\w*(?:path|proxy|npm|config|argv|prompt|status|psvar|histchars))[a-z][a-z0-9_]*(?=[ \t])"
 )
@@ -134,6 +135,8 @@ class _Reader:
                     raise Unsure("a loop or condition that is not complete")
                 return found
             is_piped = bool(found) and found[-1].operator in ("|", "|&")
+            if not is_piped and (negation := _NEGATION.match(self.line, self.at)):
+                self.at = negation.end()
             block = self.block(is_piped)
             group = block or [self.command()]
             if is_fed and group[0].words and group[0].argv[0] not in _FILTERS:
