@@ -18,6 +18,7 @@ READ = [
     "for f in a b; do if grep -q x $f; then echo $f; fi; done", "for f in a b; do cat $f || echo no $f; done; pwd",
     "for o in -c -l; do wc $o a; done", "ls && for f in a; do cat <$f 2>/dev/null; done",
     "if ! grep -q x a; then echo none; fi", "! test -f a && ls", "ls; ! ls | wc -l",
+    'ls; echo "exit: $?"', "ls | head; echo $? ${?} ${PIPESTATUS[0]}",
 ]  # fmt: skip
 UNSURE = [
     "for f in *; do cat $f; done", 'for f in *.py; do cat "x/$f"; done', 'for f in *; do cat <"$f"; done', "for f; do cat $f; done",
@@ -25,7 +26,7 @@ UNSURE = [
     "for f in ~/a; do cat $f; done", "for f in a; do cat $g; done", "for f in a; do cat $fx; done", "for f in a; do cat ${f%x}; done",
     "for f in 'a b'; do cat $f; done", "for f in 'a*'; do cat $f; done", "for f in ''; do cat $f; done", "for c in cat; do $c a; done",
     'for c in cat; do "$c" a; done', "for f in a; do f=/etc/shadow; cat $f; done", "for f in a; do read f; cat $f; done",
-    "for f in a; do printf -v f b; cat $f; done", "for f in a; do unset f; cat $f; done", "for f in a; do command read f; cat $f; done",
+    "for f in a; do printf -v f b; cat $f; done", 'for f in *; do printf "$f" b; cat "$f"; done', "for f in -vf; do printf $f b; cat $f; done", "for f in a; do time printf -vf b; cat $f; done", "for f in a; do printf 'b%n' f; cat $f; done", "for f in a; do unset f; cat $f; done", "for f in a; do command read f; cat $f; done",
     "for f in a; do export f=b; cat $f; done", "IFS=/; for f in a/b; do cat $f; done", "set -f; for f in a; do cat $f; done",
     "for f in a; do eval ls; done", "for f in a; do . ./x; cat $f; done", "for f in a; do cat $f; done > out", "for f in a; do cat $f; done < in",
     "for f in a; do cat $f; done &", "for f in a; do cat $f & done", "for f in a; do cat $f; done |& sort", "for f in a; do cat $f; done | sh",
@@ -37,7 +38,7 @@ UNSURE = [
     "for f in a; { ls; }", "while true; do ls; done", "until ls; do ls; done", "case a in a) ls;; esac", "select f in a; do ls; done",
     "for f in a; do break; done", "time for f in a; do ls; done", "for f in a; do (ls); done", "for ((i=0;i<1;i++)); do ls; done",
     "for f in a; do cat \"$(echo $f)\"; done", "for f in a; do cat `echo $f`; done", "for f in a; do cat <<<$f; done",
-    "for f in a; do x() { ls; }; done", "f\\or f in a; do ls; done; cat $f", "ls | ! wc", "! ! ls", "!", "! A=b ls", "! $x",
+    "for f in a; do x() { ls; }; done", "f\\or f in a; do ls; done; cat $f", "ls | ! wc", "! ! ls", "!", "! A=b ls", "cat $?", "echo x > $?", "echo $$", "echo $x", "ls $?; echo", "echo ${PIPESTATUS[x]}", "echo ${?:-$x}", "$? echo", "! $x",
 ]  # fmt: skip
 
 

@@ -33,6 +33,8 @@ _LOOP_NAME = re.compile(
 )
 """Names of loop variables: none that a shell or a program reads."""
 _LOOP_VALUE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_EXIT_CODE = re.compile(r"\$(?:\?|\{\?\}|\{PIPESTATUS\[[0-9@*]\]\})")
+"""Exit codes, which are numbers: certain enough where they are printed."""
 _ONE_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 """Text that stays one word where a variable is not quoted."""
 _SETS_VARIABLES = frozenset(
@@ -40,6 +42,8 @@ _SETS_VARIABLES = frozenset(
     " command builtin exec trap alias enable shopt return break continue exit".split()
 )
 """Words that may change the value of a loop variable, how it is expanded, or which commands are repeated."""
+_SETS_BY_FORMAT = re.compile(r"%[^%A-Za-z]*[hlL]*n")
+"""A format of printf that sets a variable; its option `-v` does so too."""
 _FILTERS = frozenset("head tail sort uniq wc cut tr nl tac column grep cat".split())
 """Programs that take from their input neither commands nor names of files."""
 _PRINTERS = ("echo", "printf")
@@ -110,6 +114,8 @@ class _Reader:
         self.has_loop = False
         self.used: list[Word] = []
         """Values of variables in the last word."""
+        self.is_printed = False
+        """True within the arguments of a program that only prints them."""
         self.depth = 0
         self.count = 0
 
@@ -238,14 +244,14 @@ class _Reader:
                 assigns.append(match.group().rstrip("+="))
                 self.word()
                 continue
+            self.is_printed = bool(words) and words[0].text in _PRINTERS
             word = self.word()
             written = self.line[start : self.at].replace("\\\n", "")
             if all(before.text in _TIMED for before in words) and written in _RESERVED:
                 raise Unsure(f"`{word.text}` begins a compound command, so it always asks")
             if not words and self.used:
                 raise Unsure("the program's name is a variable")
-            is_printed = bool(words) and words[0].text in _PRINTERS
-            if not is_printed and any(value.glob and value.text != word.text for value in self.used):
+            if not self.is_printed and any(value.glob and value.text != word.text for value in self.used):
                 raise Unsure("names of files that are parts of words")
             words.append(word)
         if not words and not assigns:
@@ -287,6 +293,7 @@ class _Reader:
         if not match:
             return False
         operator = match.group().lstrip("0123456789")
+        self.is_printed = False
         self.at = match.end()
         if self.line.startswith(("(", "<"), self.at):
             raise Unsure("here-document or process substitution")
@@ -333,7 +340,7 @@ class _Reader:
                 text.append(self.escape())
             elif char == "$":
                 value = self.value()
-                if value.glob or not _ONE_WORD.fullmatch(value.text):
+                if value.glob or not (self.is_printed or _ONE_WORD.fullmatch(value.text)):
                     raise Unsure("a variable without quotes, which may be several words")
                 text.append(value.text)
             else:
@@ -385,6 +392,9 @@ class _Reader:
 
     def value(self) -> Word:
         """Read a variable; return the value that the loop around it gives it."""
+        if self.is_printed and (code := _EXIT_CODE.match(self.line, self.at)):
+            self.at = code.end()
+            return Word(code.group())
         match = _LOOP_VALUE.match(self.line, self.at)
         value = self.values.get(match[1] or match[2]) if match else None
         if match is None or value is None:
@@ -419,7 +429,10 @@ class _Reader:
 
 def _check_beside_loop(command: SimpleCommand) -> None:
     """Refuse a command on the line of a loop that may change variables, or how they are expanded."""
-    words = set(command.argv)
-    prints_to_variable = "printf" in words and any(word.startswith("-v") for word in words)
-    if command.assigns or prints_to_variable or not _SETS_VARIABLES.isdisjoint(words):
+    words = command.argv
+    at = words.index("printf") + 1 if "printf" in words else len(words)
+    may_set = any(_SETS_BY_FORMAT.search(word) for word in words[at:]) or any(
+        word.glob or word.text[:1] == "-" for word in command.words[at : at + 1]
+    )
+    if command.assigns or may_set or not _SETS_VARIABLES.isdisjoint(words):
         raise Unsure("a loop beside a command that may change variables")
