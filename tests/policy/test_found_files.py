@@ -26,7 +26,8 @@ READ = [
     "git ls-files -z '*.py' | xargs -0 -n 20 grep -n foo", "git diff --name-only HEAD~1 | xargs head -3",
     "rg -l x | xargs head -5", "rg --files -g '*.py' | xargs wc -l", "grep -rl foo src | xargs -r cat",
     "ls src | xargs -n1 basename", "seq 5 | xargs -n1 echo", "ls | xargs -I{} wc -l {}", "ls *.py | xargs -I % tail -3 %",
-    "cd src && git ls-files | xargs wc -l",
+    "cd src && git ls-files | xargs wc -l", "find . -type f \\( -name '*.ts' -o -iname '*.tsx' \\) | xargs grep -l x",
+    "find src \\( -name '*.a' -or -path './b/*' \\) -type f -exec cat {} +",
 ]  # fmt: skip
 CHANGES = [
     "find . -type f -exec sort -o {} {} \\;", "find . -type f -exec sort {} + -o x", "find . -exec sort + -type f -o x {} \\;",
@@ -39,6 +40,9 @@ CHANGES = [
     "git ls-files | xargs ./cat", "FOO=1 xargs cat",
 ]  # fmt: skip
 ELSEWHERE = [
+    "find . -exec cat {} + -type f", "find . -print -type f | xargs cat", "find . -print0 -type f | xargs -0 cat",
+    "find . \\( -name a -o -type f \\) -exec cat {} +", "find . \\( -type f \\) -o \\( -name a \\) -exec cat {} +",
+    "find . -type f \\( -name a , -name b \\) -exec cat {} +", "find . \\( -name a \\) -exec cat {} + -o -type f",
     "find . -exec cat {} +", "find . -type l -exec cat {} +", "find . -type f -o -name x -exec cat {} +",
     "find . ! -type f -exec cat {} +", "find -L . -type f -exec cat {} +", "find /etc -type f -exec cat {} +",
     "find . -type f -exec cat /etc/{} +", "find . -type f -exec grep x /etc/passwd {} +", "find . | xargs cat",

@@ -4,8 +4,8 @@ They count as read-only only in the sandbox, which hides closed files: no word n
 """
 
 import re
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, takewhile
 
 import msgspec
 
@@ -27,6 +27,8 @@ _NAMES_ONLY: dict[str, str] = {
     ),
 }
 """Programs that print names of files in the folders they are given → the words they may have for that."""
+_ACTIONS = ("-exec", "-print", "-print0")
+_TESTS_OF_NAMES = re.compile(r"-i?(?:name|path) x(?: -or? -i?(?:name|path) x)*")
 _NAME_LINKS = ("git", "ls")
 """Those that name links too."""
 _LISTS: dict[str, str] = {
@@ -67,7 +69,7 @@ def _of_find(find: SimpleCommand, inner: list[SimpleCommand]) -> tuple[Reading, 
     if sorted(spans) != sorted(list(command.argv) for command in inner):
         return ()  # what `find` runs may end elsewhere than it seems
     own = reading(msgspec.structs.replace(find, words=tuple(rest)))
-    if own is None or not _finds_files([word.text for word in rest]):
+    if own is None or not _finds_files([word.text for word in rest], find.argv):
         return ()
     found = [own]
     for command in inner:
@@ -80,10 +82,24 @@ def _of_find(find: SimpleCommand, inner: list[SimpleCommand]) -> tuple[Reading, 
     return tuple(found)
 
 
-def _finds_files(words: Sequence[str]) -> bool:
-    """Return True if `find` finds only regular files: a link that lies deep in a folder may lead anywhere."""
-    is_plain = all(re.fullmatch(_NAMES_ONLY["find"], word) for word in words)
-    return is_plain and ("-type", "f") in pairwise(words)
+def _finds_files(words: Sequence[str], written: Sequence[str]) -> bool:
+    """Return True if `find` acts only on regular files: a link that lies deep in a folder may lead anywhere.
+    `written` are also the words of the commands it runs."""
+    is_plain = all(re.fullmatch(_NAMES_ONLY["find"], word) for word in _without_groups(words))
+    return is_plain and ("-type", "f") in pairwise(takewhile(lambda word: word not in _ACTIONS, written))
+
+
+def _without_groups(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words without groups of tests of names, such as `( -name A -o -name B )`."""
+    at = 0
+    while at < len(words):
+        end = words.index(")", at) if words[at] == "(" and ")" in words[at:] else at
+        group = " ".join(word if word[:1] == "-" else "x" for word in words[at + 1 : end])
+        if _TESTS_OF_NAMES.fullmatch(group):
+            at = end + 1
+        else:
+            yield words[at]
+            at += 1
 
 
 def _split(words: tuple[Word, ...]) -> tuple[list[Word], list[list[str]]]:
@@ -137,7 +153,7 @@ def _prints_names(command: SimpleCommand) -> bool:
     name, *words = command.argv
     match name:
         case "find":
-            return _finds_files(words)
+            return _finds_files(words, words)
         case "git":
             does = words[0] == "ls-files" or words[:2] == ["diff", "--name-only"]
         case "rg" | "grep" | "egrep" | "fgrep":
