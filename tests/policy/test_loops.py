@@ -17,12 +17,16 @@ READ = [
     "for f in 'a b' c; do cat \"$f\" \"x/${f}.txt\"; done | sort | head -3", "cd src && for f in a b; do cat $f; wc $f; done",
     "for f in a b; do if grep -q x $f; then echo $f; fi; done", "for f in a b; do cat $f || echo no $f; done; pwd",
     "for o in -c -l; do wc $o a; done", "ls && for f in a; do cat <$f 2>/dev/null; done",
-    "if ! grep -q x a; then echo none; fi", "! test -f a && ls", "ls; ! ls | wc -l",
+    "if ! grep -q x a; then echo none; fi", "! test -f a && ls", "for i in {1..3} x; do echo $i; done", "for i in $(seq 3) $(seq 2 4); do head -$i a; done",
+    "[[ -f a ]] && cat a", "if [[ ! -d src ]]; then echo none; fi", "(cd src && ls -la)", "( ls; for f in a b; do cat $f; done )", "ls; ! ls | wc -l",
     'ls; echo "exit: $?"', "ls | head; echo $? ${?} ${PIPESTATUS[0]}",
 ]  # fmt: skip
 UNSURE = [
     "for f in *; do cat $f; done", 'for f in *.py; do cat "x/$f"; done', 'for f in *; do cat <"$f"; done', "for f; do cat $f; done",
-    "for f in $(ls); do cat $f; done", "for f in $X; do cat $f; done", "for f in {a,b}; do cat $f; done", "for f in ; do cat x; done",
+    "for f in $(ls); do cat $f; done", "for f in $X; do cat $f; done", "for f in {a,b}; do cat $f; done", "for i in {01..3}; do cat $i; done", "for i in {1..9999}; do cat $i; done", "for i in {a..c}; do cat $i; done",
+    "for i in {1..3}x; do cat $i; done", "for i in $(seq 3 1); do cat $i; done", "for i in $(seq -w 3); do cat $i; done", "for i in \"$(seq 3)\"; do cat $i; done",
+    "[[ -v 'a[$(x)]' ]]", "[[ a -eq b ]]", "[[ $x ]]", "[[ -f a && -f b ]]", "[[ a == b* ]]", "[[ -f a ]", "[[ -f a ]] > x", "[[ -f ]]",
+    "(ls) | sh", "(ls", "(ls))", "((ls))", "(ls) x", "(ls &)", "( (ls) )", "()", "ls; (ls)", "(ls) && ls", "for f in ; do cat x; done",
     "for f in ~/a; do cat $f; done", "for f in a; do cat $g; done", "for f in a; do cat $fx; done", "for f in a; do cat ${f%x}; done",
     "for f in 'a b'; do cat $f; done", "for f in 'a*'; do cat $f; done", "for f in ''; do cat $f; done", "for c in cat; do $c a; done",
     'for c in cat; do "$c" a; done', "for f in a; do f=/etc/shadow; cat $f; done", "for f in a; do read f; cat $f; done",

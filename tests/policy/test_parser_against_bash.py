@@ -24,6 +24,7 @@ _BLOCKS = [
     "for f in ", "for g in ", "for f in a b; do ", "for g in 'x y' z; do ", "\ndo\n", "; do ", "; done", "\ndone", " done", "; done | ", "; done && ",
     "if ", "; then ", "\nthen\n", "; else ", "; elif ", "; fi", "\nfi\n", "$f", '"$f"', "${f}", '"${g}x"', "$g", "$fx", "'$f'", "\\$f",
     "a ", "b ", "head ", "f=c ", "; ", " # c\n", "do", "in ", "read f", "printf -v f x", "for f in \\\n", "$f$g", "<$f", ">$f ", "{", "!",
+    "(", ")", "{1..3}", "{3..1}", "[[ -f a ]]", "[[ ! -d $f ]] && ", "[[ ", " ]]", "[[ -n a", "$(seq 2)",
 ]  # fmt: skip
 _BEFORE_TIMED = re.compile(r"time|-p|--||\w+\+?=.*", re.DOTALL)
 _RECORDS = 'command_not_found_handle() { printf "%%s\\0" "$@" >"$OUT.$BASHPID"; return %d; }'
@@ -51,12 +52,15 @@ def _with_blocks(chance: random.Random) -> str:
     )
     block = chance.choice(
         [
-            f"for f in {chance.choice(['a b', 'a', texts(3)])}; do {inner}{texts(2)}; done{texts(2)}",
+            f"for f in {chance.choice(['a b', 'a', '{1..3}', '$(seq 2 3) x', texts(3)])}; do {inner}{texts(2)}; done{texts(2)}",
             f"for f in a 'b c'\ndo {inner}; b\ndone{chance.choice(['', ' | head', texts(2)])}",
             f"if {inner}; then a{texts(2)}; else {inner}; fi{texts(2)}",
         ]
     )
-    return f"{texts(2)}{block}" if chance.random() < 0.3 else block
+    form = chance.choice(
+        ["{block}", "{block}", "{more}{block}", "({block})", "({more}{block}{more})", "[[ -f {more} ]] && {block}"]
+    )
+    return form.format(block=block, more=texts(2))
 
 
 def _meant(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -5,7 +5,7 @@ substitutions, variables, here-documents, most control flow, functions. A refusa
 would run a command nobody approved. Nothing is ever executed or looked up.
 
 A loop over known words (`for f in a *.py; do head "$f"; done`) is read as its commands for each word, a condition
-(`if …; then …; else …; fi`) as all its commands.
+(`if …; then …; else …; fi`) as all its commands, a whole line in parentheses as the commands in them.
 """
 
 import re
@@ -26,7 +26,8 @@ _RESERVED = frozenset(
 )
 _TIMED = ("time", "-p", "--")
 """Words after which the shell still recognizes reserved words."""
-_KEYWORD = re.compile(r"(?:for|in|do|done|if|then|elif|else|fi)(?=[ \t\n;&|<>()]|\Z)")
+_KEYWORD = re.compile(r"(?:for|in|do|done|if|then|elif|else|fi)(?=[ \t\n;&|<>()]|\Z)|\)")
+_SUBSHELL = re.compile(r"\((?!\()")
 _NEGATION = re.compile(r"![ \t]+(?=[A-Za-z0-9_./])")
 _LOOP_NAME = re.compile(
     r"(?!\w*(?:path|proxy|npm|config|argv|prompt|status|psvar|histchars))[a-z][a-z0-9_]*(?=[ \t])"
@@ -35,6 +36,13 @@ _LOOP_NAME = re.compile(
 _LOOP_VALUE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _EXIT_CODE = re.compile(r"\$(?:\?|\{\?\}|\{PIPESTATUS\[[0-9@*]\]\})")
 """Exit codes, which are numbers: certain enough where they are printed."""
+_RANGE = re.compile(
+    r"(?:\{(?P<first>0|[1-9]\d{0,3})\.\.(?P<last>0|[1-9]\d{0,3})\}"
+    r"|\$\((?P<seq>seq (?:(?P<low>\d{1,4}) )?(?P<high>\d{1,4}))\))(?=[ \t\n;])"
+)
+"""Numbers to loop over."""
+_TEST = re.compile(r"\[\[[ \t]+(?:![ \t]+)?(-[defhLrswxnz])[ \t]+")
+_TEST_END = re.compile(r"[ \t]+\]\](?=[ \t\n;&|)]|\Z)")
 _ONE_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 """Text that stays one word where a variable is not quoted."""
 _SETS_VARIABLES = frozenset(
@@ -116,15 +124,29 @@ class _Reader:
         """Values of variables in the last word."""
         self.is_printed = False
         """True within the arguments of a program that only prints them."""
+        self.is_enclosed = False
+        """True if the line is a subshell, whose end also ends a word."""
         self.depth = 0
         self.count = 0
 
     def commands(self) -> tuple[SimpleCommand, ...]:
-        found = self.sequence()
+        self.blanks(newlines=True)
+        found = self.subshell() if _SUBSHELL.match(self.line, self.at) else self.sequence()
         if self.has_loop:
             for command in found:
                 _check_beside_loop(command)
         return tuple(found)
+
+    def subshell(self) -> list[SimpleCommand]:
+        """Read a line that is one subshell: the commands in it, as if they were the line."""
+        self.at += 1
+        self.is_enclosed = True
+        found = self.sequence((")",))
+        self.at += 1
+        self.blanks(newlines=True)
+        if self.at < len(self.line):
+            raise Unsure("something behind a subshell")
+        return found
 
     def sequence(self, ends: tuple[str, ...] = ()) -> list[SimpleCommand]:
         """Read commands up to one of the keywords, or up to the end of the line if there are none."""
@@ -137,14 +159,15 @@ class _Reader:
                     raise Unsure("a loop or condition that does not end")
                 return found
             if ends and self.keyword() in ends:
-                if not found or found[-1].operator not in (";", "\n"):
-                    raise Unsure("a loop or condition that is not complete")
+                last = found[-1].operator if found else "none"
+                if last not in (";", "\n") and not (last == "" and ends == (")",)):
+                    raise Unsure("a subshell, loop or condition that is not complete")
                 return found
             is_piped = bool(found) and found[-1].operator in ("|", "|&")
             if not is_piped and (negation := _NEGATION.match(self.line, self.at)):
                 self.at = negation.end()
             block = self.block(is_piped)
-            group = block or [self.command()]
+            group = block or [self.test() or self.command()]
             if is_fed and group[0].words and group[0].argv[0] not in _FILTERS:
                 raise Unsure("a loop or condition whose output a program may act on")
             operator = self.operator()
@@ -154,6 +177,9 @@ class _Reader:
             found += [*group[:-1], msgspec.structs.replace(group[-1], operator=operator)]
             if operator in ("&&", "||", "|", "|&") and not self.line[self.at :].strip():
                 raise Unsure(f"nothing follows {operator}")
+
+    def is_closing(self) -> bool:
+        return self.is_enclosed and self.line.startswith(")", self.at)
 
     def keyword(self) -> str:
         match = _KEYWORD.match(self.line, self.at)
@@ -173,7 +199,7 @@ class _Reader:
         if any(command.background for command in found):
             raise Unsure("a background command in a loop or condition")
         self.blanks()
-        if self.at < len(self.line) and not self.operator(peek=True):
+        if self.at < len(self.line) and not self.is_closing() and not self.operator(peek=True):
             raise Unsure("a redirection of a loop or condition")
         *inside, last = found
         return [
@@ -193,11 +219,18 @@ class _Reader:
             raise Unsure("a loop over the arguments of the shell")
         self.at += len("in")
         words: list[Word] = []
+        counted: list[SimpleCommand] = []
         while True:
             self.blanks()
-            if self.at >= len(self.line) or self.operator(peek=True):
+            if self.at >= len(self.line) or self.is_closing() or self.operator(peek=True):
                 break
-            words.append(self.word())
+            if match := _RANGE.match(self.line, self.at):
+                self.at = match.end()
+                words += _numbers(match)
+                if match["seq"]:
+                    counted.append(SimpleCommand(tuple(map(Word, match["seq"].split())), operator=";"))
+            else:
+                words.append(self.word())
         if self.operator() not in (";", "\n") or not words or any(word.text[:1] == "~" for word in words):
             raise Unsure("a loop over words that are not certain")
         self.blanks(newlines=True)
@@ -205,7 +238,7 @@ class _Reader:
             raise Unsure("a loop without `do`")
         self.at += len("do")
         begin = self.at
-        found: list[SimpleCommand] = []
+        found = counted
         for word in words:
             self.at, self.values[name] = begin, word
             found += self.sequence(("done",))
@@ -225,6 +258,22 @@ class _Reader:
             self.at += len(word)
         return found
 
+    def test(self) -> SimpleCommand | None:
+        """Read a test of a file or a text within `[[ ]]`, as the same test within `[ ]`; others there may evaluate
+        their words."""
+        match = _TEST.match(self.line, self.at)
+        if match is None:
+            return None
+        self.count += 1
+        self.at = match.end()
+        word = self.word()
+        end = _TEST_END.match(self.line, self.at)
+        if end is None or self.used:
+            raise Unsure("a test that is not of one file or text")
+        self.at = end.end()
+        self.blanks()
+        return SimpleCommand((Word("["), Word(match[1]), word, Word("]")))
+
     def command(self) -> SimpleCommand:
         self.count += 1
         if self.count > _MOST_COMMANDS:
@@ -235,7 +284,7 @@ class _Reader:
         assigns: list[str] = []
         while True:
             self.blanks()
-            if self.at >= len(self.line) or self.operator(peek=True):
+            if self.at >= len(self.line) or self.is_closing() or self.operator(peek=True):
                 break
             if self.redirection(writes, reads):
                 continue
@@ -324,7 +373,7 @@ class _Reader:
         self.used = []
         while self.at < len(self.line):
             char = self.line[self.at]
-            if char in " \t\n|&;<>":
+            if char in " \t\n|&;<>" or self.is_closing():
                 break
             if char in "()`":
                 raise Unsure(f"`{char}` (subshell, function or substitution)")
@@ -425,6 +474,15 @@ class _Reader:
             text.append(char)
             self.at += 1
         raise Unsure('an unclosed "')
+
+
+def _numbers(match: re.Match[str]) -> list[Word]:
+    if match["high"]:
+        numbers = range(int(match["low"] or 1), int(match["high"]) + 1)
+    else:
+        first, last = int(match["first"]), int(match["last"])
+        numbers = range(first, last + 1) if first <= last else range(first, last - 1, -1)
+    return [Word(str(number)) for number in numbers]
 
 
 def _check_beside_loop(command: SimpleCommand) -> None:
