@@ -37,7 +37,7 @@ UNSURE = [
     "for f in a; do echo $f; done | xargs cat", "for f in a; do echo $f; done | sort | xargs cat", "ls | for f in a; do xargs cat; done",
     "for PATH in /tmp; do ls; done", "for IFS in x; do ls; done", "for path in a; do ls; done", "for http_proxy in a; do ls; done",
     "for npm_config_x in a; do ls; done", "for f in a; do for f in b; do ls; done; cat $f; done", "for f in a; do cd $f; ls; done",
-    "cd x && for f in a; do ls; done; cat y", "cd x; for f in a; do ls; done", "if cd x; then cat y; fi",
+    "cd x | for f in a; do ls; done", "cd x || for f in a; do ls; done", "if cd x; then cat y; fi",
     "if ls; then ls", "for f in a; do ls", "for f in a; do ls && done", "for f in a; do done", "if ls; then fi", "for f in a do ls; done",
     "for f in a; { ls; }", "while true; do ls; done", "until ls; do ls; done", "case a in a) ls;; esac", "select f in a; do ls; done",
     "for f in a; do break; done", "time for f in a; do ls; done", "for f in a; do (ls); done", "for ((i=0;i<1;i++)); do ls; done",

@@ -32,6 +32,7 @@ from .wrappers import TRANSPARENT, UnwrappedCommand, program, unwrap
 
 _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 _MAX_DEPTH = 4
+_MOST_PLACES = 4
 _MOST_WORDS = 20_000
 
 
@@ -49,6 +50,13 @@ class CommandInPlace(msgspec.Struct, frozen=True):
     part: SimpleCommand
     inside: UnwrappedCommand
     cwd: str
+    or_in: tuple[str, ...] = ()
+    """Its directory if a `cd` before it has failed."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """All directories in which it may run."""
+        return (self.cwd, *self.or_in)
 
 
 def run_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
@@ -117,10 +125,25 @@ def _each(line: list[CommandInPlace], policy: Policy, depth: int) -> list[Comman
     found = []
     before: list[SimpleCommand] = []
     for step in line:
-        scripts = [_judge(script, step.cwd, policy, depth + 1) for script in step.inside.scripts]
-        found.append(judge_step(step, policy, scripts, before))
+        verdicts = []
+        for place in step.places:
+            scripts = [_judge(script, place, policy, depth + 1) for script in step.inside.scripts]
+            verdicts.append(judge_step(msgspec.structs.replace(step, cwd=place), policy, scripts, before))
+        found.append(_in_any(verdicts))
         before = [*before, step.part] if step.part.operator == "|" else []
     return found
+
+
+def _in_any(verdicts: list[CommandVerdict]) -> CommandVerdict:
+    """Return the verdict on a command from those for each directory in which it may run."""
+    first, *others = verdicts
+    if not others:
+        return first
+    worst = strictest(each.verdict for each in verdicts)
+    if not isinstance(worst, Deny):
+        reach = widest(each.verdict.reach for each in verdicts if not isinstance(each.verdict, Deny))
+        worst = msgspec.structs.replace(worst, reach=reach)
+    return CommandVerdict(worst, first.shown, narrowest(each.trusted for each in verdicts))
 
 
 def _folded(whole: Verdict, judged: list[CommandVerdict], line: str, policy: Policy) -> CommandVerdict:
@@ -168,21 +191,24 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
 
 
 def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
-    """Return each simple command with its directory. `cd` is followed only if it cannot fail unnoticed."""
+    """Return each simple command with its directory, or with both if a `cd` before it may fail unnoticed."""
     parts = parse(line)
     if any(part.block for part in parts) and any(name == "IFS" or name.islower() for name in policy.altered):
         raise Unsure("a loop after a change of variables")
+    is_one_chain = all(part.operator in ("&&", "|", "") for part in parts if part.block != "inside")
+    places: tuple[str, ...] = (cwd,)
     found = []
     for at, part in enumerate(parts):
         inside = unwrap(part)
-        found.append(CommandInPlace(part, inside, cwd))
+        found.append(CommandInPlace(part, inside, places[0], places[1:]))
         if any(program(command) in ("cd", "pushd", "popd") for command in inside.commands):
-            is_certain = part.argv[0] == "cd" and part.operator in ("&&", "") and not part.block
-            if not is_certain or (at and parts[at - 1].operator == "|"):
+            is_followed = part.argv[0] == "cd" and part.operator in ("&&", ";", "\n", "") and not part.block
+            if not is_followed or (at and parts[at - 1].operator in ("|", "|&", "||")):
                 raise Unsure("a change of directory that may not happen")
-            if any(other.operator not in ("&&", "|", "") for other in parts if other.block != "inside"):
-                raise Unsure("a change of directory that may fail")
-            cwd = _entered(part, cwd, policy)
+            entered = tuple(_entered(part, place, policy) for place in places)
+            places = entered if is_one_chain else tuple(dict.fromkeys((*entered, *places)))
+            if len(places) > _MOST_PLACES:
+                raise Unsure("several changes of directory that may fail")
     return found
 
 
@@ -266,10 +292,11 @@ def _written_by(line: str, cwd: str, policy: Policy, depth: int) -> Iterator[str
     except Unsure:
         return
     for step in found:
-        for command in step.inside.commands:
-            yield from (real_path(target, step.cwd, policy) for target in _targets(command))
-        for script in step.inside.scripts:
-            yield from _written_by(script, step.cwd, policy, depth + 1)
+        for place in step.places:
+            for command in step.inside.commands:
+                yield from (real_path(target, place, policy) for target in _targets(command))
+            for script in step.inside.scripts:
+                yield from _written_by(script, place, policy, depth + 1)
 
 
 def _targets(command: SimpleCommand) -> Iterator[str]:
