@@ -159,7 +159,10 @@ def _joined(line: str) -> "list[SimpleCommand]":
 
     try:
         parts = list(parse(line))
-        is_certain = all(part.operator in ("&&", "") and program(part) not in _ALTERING for part in parts)
+        is_certain = all(
+            part.operator in ("&&", "") and not part.block and not part.negated and program(part) not in _ALTERING
+            for part in parts
+        )
     except Unsure:
         return []
     return parts if is_certain else []

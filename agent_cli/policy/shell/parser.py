@@ -84,6 +84,8 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     """The operator after it; empty for the last command."""
     has_unseen_words: bool = False
     """True if it gets further words not visible here, as from `xargs` or `find -exec`."""
+    negated: bool = False
+    """True if `!` turns its success into a failure."""
     block: Literal["", "inside", "end"] = ""
     """Whether it is in a loop or a condition. The operator of the last command there is that after the `done` or
     `fi`."""
@@ -164,12 +166,15 @@ class _Reader:
                     raise Unsure("a subshell, loop or condition that is not complete")
                 return found
             is_piped = bool(found) and found[-1].operator in ("|", "|&")
-            if not is_piped and (negation := _NEGATION.match(self.line, self.at)):
+            negation = None if is_piped else _NEGATION.match(self.line, self.at)
+            if negation:
                 self.at = negation.end()
             block = self.block(is_piped)
             group = block or [self.test() or self.command()]
             if is_fed and group[0].words and group[0].argv[0] not in _FILTERS:
                 raise Unsure("a loop or condition whose output a program may act on")
+            if negation:
+                group = [msgspec.structs.replace(each, negated=True) for each in group]
             operator = self.operator()
             is_fed = operator == "|" and (is_fed or bool(block))
             if block and operator in ("&", "|&"):

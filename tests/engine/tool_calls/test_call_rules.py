@@ -405,6 +405,7 @@ async def test_only_the_call_named_is_made_first_and_nothing_beside_it(tmp_path:
     [
         ["cd sub && sh t.sh"], ["cd sub", "sh t.sh"], ["export MAKEFLAGS=-n", "sh t.sh"], ["export MAKEFLAGS=-n && sh t.sh"],
         ["sh() { true; }", "sh t.sh"], ["MAKEFLAGS=-n sh t.sh"],
+        ["if sh t.sh; then true; fi"], ["for i in 1; do sh t.sh; done"], ["false && sh t.sh || true"],
     ],
 )  # fmt: skip
 async def test_a_required_call_counts_only_in_the_root_and_with_nothing_altered(
@@ -417,6 +418,17 @@ async def test_a_required_call_counts_only_in_the_root_and_with_nothing_altered(
     last = call("write_file", path="new", content="x")
     found = await outcome(tmp_path, [rule], *[say(ran(line)) for line in lines], say(last), say("ok"))
     assert found[-1][0] == "failed" and "sh t.sh" in found[-1][1]
+
+
+@pytest.mark.parametrize("line", ["! sh t.sh", "(! sh t.sh)", "if ! sh t.sh; then true; fi"])
+async def test_a_required_call_that_failed_as_wanted_does_not_count(tmp_path: Path, line: str) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "t.sh").write_text("false\n", encoding="utf-8")
+    rule = {"only_after": "shell(sh t.sh)", "call": "write_file"}
+    found = await outcome(
+        tmp_path, [rule], say(ran(line)), say(call("write_file", path="new", content="x")), say("ok")
+    )
+    assert [status for status, _ in found] == ["ok", "failed"]
 
 
 @pytest.mark.parametrize("line", ["make -s ok", "make ok -k", "make -C . ok", "make -j 2 -s ok", "make -- ok"])
