@@ -3,7 +3,8 @@ command line, the gravest are given."""
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -86,6 +87,7 @@ _GRAVITY = (
 )
 
 
+_MOST_PLACES = 8
 IsScratch = Callable[[str], bool]
 """Returns True for a path among the command's own temporary files."""
 
@@ -99,7 +101,7 @@ def risk(action: Action, is_scratch: IsScratch = lambda path: False) -> str:
         case WritePath(shown=shown):
             return f"changes {shown}; undo restores it if it is in the workspace"
         case RunCommand(command=command, cwd=cwd):
-            return _of_line(command, cwd, is_scratch)
+            return _of_line(command, _Place(cwd, cwd), is_scratch)
         case SendInput(command=command):
             return f"does whatever `{command}` does with this input"
         case StopCommand(command=command):
@@ -113,17 +115,49 @@ def risk(action: Action, is_scratch: IsScratch = lambda path: False) -> str:
             return f"does whatever {server} does for `{tool}`, with the data of the call"
 
 
-def _of_line(line: str, cwd: str, is_scratch: IsScratch) -> str:
+class _Place(NamedTuple):
+    """Where a command runs."""
+
+    folder: str
+    start: str
+    """Where the line began."""
+
+    def entered(self, words: Sequence[str]) -> "_Place":
+        """Return the place after `cd` with these words.
+
+        Raises:
+            Unsure: it cannot be followed.
+        """
+        if len(words) > 1 or words[:1] == ("-",):
+            raise Unsure("a change of directory that cannot be followed")
+        return _Place(self.path("".join(words) or "~"), self.start)
+
+    def path(self, word: str) -> str:
+        """Return the path of a word; one in the home directory begins with `~`."""
+        return os.path.normpath(word if word[:1] == "~" else os.path.join(self.folder, word))
+
+    def is_inside(self, word: str) -> bool:
+        """Return True if a word names something in the folder where the line began."""
+        path = self.path(word)
+        return path == self.start or path.startswith(f"{self.start}/")
+
+
+def _of_line(line: str, place: _Place, is_scratch: IsScratch) -> str:
+    found = []
+    places = [place]  # more than one if a `cd` may have failed
     try:
-        unwrapped = [unwrap(part) for part in parse(line)]
+        for part in parse(line):
+            each = unwrap(part)
+            last = len(each.commands) - 1
+            for here in places:
+                for at, command in enumerate(each.commands):
+                    found.append(_of_command(command, at < last or bool(each.scripts), here, is_scratch))
+                found += [_of_line(script, here, is_scratch) for script in each.scripts]
+            if program(part) == "cd":
+                entered = [here.entered(part.argv[1:]) for here in places]
+                places = list(dict.fromkeys([*entered, *(places if part.operator != "&&" else [])]))[:_MOST_PLACES]
     except Unsure as doubt:
         return f"not known in advance ({doubt}): anything this user may do"
-    found = []
-    for each in unwrapped:
-        last = len(each.commands) - 1
-        runs = [at < last or bool(each.scripts) for at in range(last + 1)]
-        found += [_of_command(*both, cwd, is_scratch) for both in zip(each.commands, runs, strict=True)]
-        found += [_of_line(script, cwd, is_scratch) for script in each.scripts]
     said = [each for each in dict.fromkeys(found) if each]
     if not said:
         return "only reads"
@@ -138,7 +172,7 @@ def _gravity(risk: str) -> int:
     return next((at for at, begin in enumerate(_GRAVITY) if risk.startswith(begin)), len(_GRAVITY))
 
 
-def _of_command(command: SimpleCommand, runs_another: bool, cwd: str, is_scratch: IsScratch) -> str:
+def _of_command(command: SimpleCommand, runs_another: bool, place: _Place, is_scratch: IsScratch) -> str:
     """Return the risk of one command; "" if it only reads, or only runs another one."""
     written = [path for path in command.writes if not path.startswith("/dev/")]
     extends = f"overwrites or extends {_listed(written)}" if written else ""
@@ -153,7 +187,7 @@ def _of_command(command: SimpleCommand, runs_another: bool, cwd: str, is_scratch
         return _SETS
     words = [word for word in command.argv[1:] if not word.startswith("-")]
     if name in ("rm", "rmdir", "unlink", "shred") or (name == "find" and "-delete" in command.argv):
-        return _deletes(words, cwd, is_scratch)
+        return _deletes(words, place, is_scratch)
     for programs, begins, meaning in _BY_PROGRAM:
         if re.fullmatch(programs, name) and re.match(begins, " ".join(command.argv[1:]).strip()):
             return f"{meaning}: {' '.join(command.argv)[:60]}" if meaning == _CODE else meaning
@@ -176,19 +210,18 @@ def _of_command(command: SimpleCommand, runs_another: bool, cwd: str, is_scratch
 _COVERED = "undo restores it, but for large ignored folders such as node_modules"
 
 
-def _deletes(words: list[str], cwd: str, is_scratch: IsScratch) -> str:
+def _deletes(words: list[str], place: _Place, is_scratch: IsScratch) -> str:
     if not words:
         return "deletes whatever it is given"
-    elsewhere = [word for word in words if word.startswith(("/", "~")) or ".." in word.split("/")]
-    places = {word: os.path.normpath(os.path.join(cwd, word)) for word in elsewhere}
-    away = [word for word, path in places.items() if word[0] == "~" or not path.startswith(f"{cwd}/")]
-    own = [word for word in away if word[0] != "~" and is_scratch(places[word])]
+    away = [word for word in words if not place.is_inside(word)]
+    own = [word for word in away if is_scratch(place.path(word))]
     if gone := [word for word in away if word not in own]:
-        return f"deletes {_listed(gone)} outside {cwd}; undo does not restore that"
+        shown = gone if place.folder == place.start else [*map(place.path, gone)]
+        return f"deletes {_listed(shown)} outside {place.start}; undo does not restore that"
     words = [word for word in words if word not in own]
     if not words:
         return f"deletes {_listed(own)}, temporary files of the sandbox"
-    return f"deletes {_listed(words)} below {cwd}; {_COVERED}"
+    return f"deletes {_listed(words)} below {place.folder}; {_COVERED}"
 
 
 def _listed(words: list[str]) -> str:

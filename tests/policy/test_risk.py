@@ -85,7 +85,7 @@ def test_other_actions_have_their_line_too() -> None:
     [
         ("rm -rf /tmp/foo", "deletes /tmp/foo, temporary files of the sandbox"),
         ("rm -rf /tmp/foo /etc/x", f"deletes /etc/x outside {ROOT}; undo does not restore that"),
-        ("cd /tmp && rm -rf ../home/x", f"deletes ../home/x outside {ROOT}; undo does not restore that"),
+        ("cd /tmp && rm -rf ../home/x", f"deletes /home/x outside {ROOT}; undo does not restore that"),
         (
             "rm -rf build /tmp/foo",
             f"deletes build below {ROOT}; undo restores it, but for large ignored folders such as node_modules",
@@ -95,3 +95,24 @@ def test_other_actions_have_their_line_too() -> None:
 def test_the_private_tmp_of_the_sandbox_is_not_that_of_the_machine(command: str, said: str) -> None:
     assert risk(RunCommand(command, ROOT), lambda path: path.startswith("/tmp/")) == said
     assert "temporary files of the sandbox" not in risk(RunCommand(command, ROOT))
+
+
+COVERED = "undo restores it, but for large ignored folders such as node_modules"
+
+
+@each_row(
+    ("command", "said"),
+    [
+        ("cd build && rm -rf *", f"deletes * below {ROOT}/build; {COVERED}"),
+        ("cd build\nrm -rf *", f"deletes * below {ROOT}/build; {COVERED}; also deletes * below {ROOT}; {COVERED}"),
+        ("cd .. && rm -rf x", f"deletes /w/x outside {ROOT}; undo does not restore that"),
+        ("cd ..; rm -rf x", f"deletes /w/x outside {ROOT}; undo does not restore that; also deletes x below {ROOT}; {COVERED}"),
+        ("cd a && cd .. && rm x", f"deletes x below {ROOT}; {COVERED}"),
+        ("cd ~/x && rm a", f"deletes ~/x/a outside {ROOT}; undo does not restore that"),
+        ("cd /etc && sh -c 'rm x'", f"deletes /etc/x outside {ROOT}; undo does not restore that"),
+        ("for d in a ../b; do rm -rf $d; done", f"deletes ../b outside {ROOT}; undo does not restore that; also deletes a below {ROOT}; {COVERED}"),
+        ("cd - && rm x", "not known in advance (a change of directory that cannot be followed): anything this user may do"),
+    ],
+)  # fmt: skip
+def test_what_is_deleted_is_said_where_the_command_runs(command: str, said: str) -> None:
+    assert risk(RunCommand(command, ROOT)) == said
