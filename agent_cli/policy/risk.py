@@ -161,7 +161,7 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch) -> str:
     said = [each for each in dict.fromkeys(found) if each]
     if not said:
         return "only reads"
-    said.sort(key=_gravity)
+    said.sort(key=lambda each: (_gravity(each), _COVERED in each))
     return "; also ".join(said[:2])
 
 
