@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.protocol.agent_types import ENDED, AgentState
-from agent_cli.protocol.messages import AssistantMessage
+from agent_cli.protocol.messages import AssistantMessage, FileChange, ToolResult
 from agent_cli.protocol.records import AgentStateChanged, Header
 
 from .catalog import children_folder
@@ -32,6 +32,10 @@ class ChildSession(msgspec.Struct, frozen=True):
     """When its last task ended, or began if the program ended before it; seconds since the epoch."""
     cwd: str
     """Its working directory; differs from the parent's for a sub-agent in a worktree."""
+    changes: tuple[FileChange, ...] = ()
+    """What its tools are known to have changed."""
+    seen: dict[str, str] = {}
+    """File → hash of its content when one of its tools last read or wrote it."""
 
 
 def child_sessions(path: Path) -> Iterator[ChildSession]:
@@ -62,6 +66,7 @@ def _described(path: Path, header: Header, records: object) -> ChildSession:
     state: AgentState = "stopped"
     task = text = ""
     background, at = False, header.time
+    changes, seen = dict[str, FileChange](), dict[str, str]()
     for record in records if isinstance(records, list | tuple) else ():
         match record:
             case AgentStateChanged(state="running"):
@@ -71,5 +76,8 @@ def _described(path: Path, header: Header, records: object) -> ChildSession:
                 state, text, at = record.state, record.text, record.time
             case AssistantMessage() if record.text:
                 text = record.text
+            case ToolResult():
+                changes |= {change.path: change for change in record.changes}
+                seen |= record.seen
     names = header.session_id, header.agent_name, header.agent_type, header.call_id
-    return ChildSession(*names, path, state, task, text, background, at, header.cwd)
+    return ChildSession(*names, path, state, task, text, background, at, header.cwd, tuple(changes.values()), seen)

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +15,7 @@ from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED, AgentState, AgentType
 from agent_cli.protocol.client import AgentLine
 from agent_cli.protocol.events import AnyEvent, ApprovalItem, ApprovalRequested, QuestionAsked
-from agent_cli.protocol.messages import new_id
+from agent_cli.protocol.messages import FileChange, new_id
 from agent_cli.protocol.operations import AttachedText, Decision, Shutdown, Steer, UserInput
 from agent_cli.protocol.records import AgentStateChanged
 from agent_cli.protocol.stop_reason import StopReason
@@ -29,6 +30,7 @@ from ..agent import Agent
 from ..dispatch import Dispatcher
 from ..services import SessionServices
 from ..tool_calls.approval_requests import ApprovalRequests
+from ..undo.last_writer import rewritten
 from ..undo.turn_undo import TurnUndo
 
 if TYPE_CHECKING:
@@ -94,6 +96,8 @@ class Child:
         self.is_reported = False
         """True if the parent has received the result."""
         self.session_path = ""
+        self.changes_before: tuple[FileChange, ...] = ()
+        """What its tools are known to have changed in an earlier run of the program."""
         self.brought: tuple[AttachedText, ...] = ()
         """Texts sent along with its task, such as skills."""
         self.worktree: Worktree | None = None
@@ -114,12 +118,16 @@ class Child:
         self.has_place = False
         """True if it occupies one of the slots for concurrently running sub-agents."""
 
-    def adopt(self, saved: ChildSession) -> None:
-        """Restore the state in which it ended in an earlier run of the program."""
+    def adopt(self, saved: ChildSession, root: Path) -> None:
+        """Restore the state in which it ended in an earlier run of the program. What it has changed in `root` is
+        its own as far as nobody has changed it since."""
         self.task, self.state = saved.task, saved.state
         self.session_path = str(saved.path)
         self.line = saved.text.strip().partition("\n")[0][:_LINE_CHARS]
-        self.result = ChildResult(saved.state, saved.text, 0, None)
+        if saved.cwd == str(root) and saved.changes:
+            others = rewritten(root, (each.path for each in saved.changes), saved.seen)
+            self.changes_before = tuple(each for each in saved.changes if each.path not in others)
+        self.result = ChildResult(saved.state, saved.text, 0, None, tuple(each.path for each in saved.changes))
 
     @property
     def is_over(self) -> bool:

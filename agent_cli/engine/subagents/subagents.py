@@ -153,7 +153,7 @@ class Subagents:
                 is_resumed=True,
             )
             child = self._children[saved.id] = Child(plan, self, self.tell)
-            child.adopt(saved)
+            child.adopt(saved, services.session.root)
             if saved.cwd != services.session.header.cwd:
                 from .isolation import worktree_of
 

@@ -45,6 +45,7 @@ from .turn_checkpoints import (
     saved,
     uncovered_in,
     undo_moves,
+    written_files,
 )
 
 if TYPE_CHECKING:
@@ -169,18 +170,25 @@ class TurnUndo:
         try:
             after = await self._snapshots.take([Move(before, before)])
             if late:
-                after = await self._snapshots.mark_own_changes(
-                    before, after, known_until(self._session.records, turn_id)
-                )
+                until_s = known_until(self._session.records, turn_id)
+                after = await self._snapshots.mark_own_changes(before, after, until_s)
             self._report_left_out(self._scope)
             changes = await self._snapshots.changes(before, after)
         except CheckpointError as error:
             self._scope.notice(f"This turn cannot be undone: {error}.")
             return ()
-        foreign = () if late else self._effects.foreign(self._session.root, changes)
+        foreign = self._late_foreign(turn_id) if late else self._effects.foreign(self._session.root, changes)
         await self._save(turn_id, "after", after, late=late, foreign=foreign)
         self._maintain_soon()
         return tuple(change for change in changes if change.path not in foreign)
+
+    def _late_foreign(self, turn_id: str) -> tuple[str, ...]:
+        """Return the files that a crashed turn wrote and somebody else has changed since."""
+        from .last_writer import last_seen, rewritten
+
+        records = self._session.records
+        written = sorted(written_files(records).get(turn_id, ()))
+        return rewritten(self._session.root, written, last_seen(records), known_until(records, turn_id))
 
     async def close_crashed_turns(self) -> None:
         """After a crash, save the current state as the state after the crashed turn."""

@@ -1,8 +1,10 @@
-"""Background sub-agents that go on after the turn that started them: what they change is shown and undone, and they
-do not outlive the turn that is undone."""
+"""What sub-agents change is undone, also what they change after the turn that started them and what they had changed
+when the program was killed; what the user has changed since is left alone."""
 
 import json
 import signal
+
+import pytest
 
 from tests.e2e.person import Person
 from tests.e2e.test_agents import agent, children, ends
@@ -78,6 +80,30 @@ def test_what_one_has_begun_before_a_turn_is_undone_with_that_turn(world: World)
         person.wait("Undid 1 turn: second")
         until(lambda: not files(world))
         person.leave()
+
+
+@pytest.mark.parametrize("who", ["sub-agent", "agent"])
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_after_a_kill_finished_calls_are_undone_but_not_what_the_user_made_of_them(
+    world: World, who: str, is_edited: bool
+) -> None:
+    write = Call("write_file", {"path": "made.txt", "content": "x\n"})
+    first = (Reply(calls=(agent("Make it."),)),) if who == "sub-agent" else ()
+    world.script(*first, Reply(calls=(write,)), shell("sleep 981"))
+    run = world.start("run", "go", "--mode", "yolo")
+    until(lambda: world.alive(b"sleep\x00981"))
+    run.send_signal(signal.SIGKILL)
+    run.wait(30)
+    until(lambda: not world.alive(b"sleep\x00981"), 10)
+    if is_edited:
+        (world.work / "made.txt").write_text("x\nof the user\n", encoding="utf-8")
+    world.script(Reply(text="I see."))
+    with Person(world, "-c", "--mode", "yolo") as person:
+        person.wait("I see.")
+        person.say("/undo")
+        person.wait("skipped made.txt: changed" if is_edited else "deleted made.txt")
+        person.leave()
+    assert files(world) == ({"made.txt"} if is_edited else set())
 
 
 def test_after_a_kill_what_one_changed_between_turns_is_named(world: World) -> None:

@@ -1,0 +1,41 @@
+"""After a crash: is a file still what the agent's tools left? Separate from the turns that end in order, whose
+effects have known times."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from agent_cli.fs.files import read_regular
+from agent_cli.protocol.messages import ToolResult
+from agent_cli.protocol.records import AnyRecord
+from agent_cli.workspace.files.reader import content_hash
+
+_MAX_BYTES = 64_000_000
+
+
+def last_seen(records: Iterable[AnyRecord]) -> dict[str, str]:
+    """Return file → hash of its content when a tool last read or wrote it; paths are those of the records."""
+    found: dict[str, str] = {}
+    for record in records:
+        if isinstance(record, ToolResult):
+            found.update(record.seen)
+    return found
+
+
+def rewritten(root: Path, paths: Iterable[str], seen: Mapping[str, str], until_s: float = 0.0) -> tuple[str, ...]:
+    """Return the files that somebody has changed since the tools left them.
+
+    Args:
+        root: the folder to which paths refer.
+        paths: the files.
+        seen: what the tools left, see `last_seen`; other files are not judged.
+        until_s: changes before this time (seconds since the epoch) are the agent's, whoever made them.
+    """
+    return tuple(path for path in paths if path in seen and _differs(root / path, seen[path], until_s))
+
+
+def _differs(path: Path, hash: str, until_s: float) -> bool:
+    try:
+        return os.lstat(path).st_ctime >= until_s and content_hash(read_regular(path, _MAX_BYTES)) != hash
+    except OSError:  # deleted, or no file any more
+        return False
