@@ -13,6 +13,7 @@ _ESCAPE = lazy_regex(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL
 )
 _HALF_BYTES = 6
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class NestedTooDeeplyError(msgspec.DecodeError):

@@ -7,11 +7,10 @@ from typing import Any
 import mcp_types as wire
 import msgspec
 
-from agent_cli.protocol.json_text import decode_json, mended
+from agent_cli.protocol.json_text import BYTE_ORDER_MARK, decode_json, mended
 
 UNREAD = "Failed to parse JSON response: "
 """Beginning of the SDK's message about an answer that it could not read."""
-_MARK = b"\xef\xbb\xbf"
 _ID = rb'"id"\s*:\s*(\d{1,15})'
 _VERSION = rb'"jsonrpc"\s*:\s*"2\.0"'
 _ANSWER = re.compile(
@@ -37,7 +36,7 @@ def parts_of(line: bytes) -> list[bytes]:
     Raises:
         ValueError: it is neither an object nor a list of objects.
     """
-    line = line.removeprefix(_MARK).strip()
+    line = line.removeprefix(BYTE_ORDER_MARK).strip()
     if line[:1] == b"{":
         return [mended(line)]
     try:

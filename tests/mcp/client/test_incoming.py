@@ -176,7 +176,8 @@ async def test_the_same_holds_over_http(lab: Lab, kind: str, text: bytes) -> Non
             return handler.reply(400)
         whole = {"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}
         body = json.dumps(whole).encode().replace(b"TEXT", text)
-        handler.reply(200, b"data: %s\r\n\r\n" % body if kind.startswith("text") else body, content_type=kind)
+        body = b"\xef\xbb\xbf" + (b"data: %s\r\n\r\n" % body if kind.startswith("text") else body)
+        handler.reply(200, body, content_type=kind)
 
     with serving(serve) as server:
         client = await lab.connect(to(server.url))
