@@ -13,7 +13,8 @@ from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import BasicTool, ForeignTool, NamesTool, Tool, ToolContext, ToolError, ToolOutcome
 
 from ..types.offer import Entry
-from .server_tool import described, object_schema
+from .schemas import object_schema
+from .server_tool import described
 
 if TYPE_CHECKING:
     from ..catalog.search import ToolIndex

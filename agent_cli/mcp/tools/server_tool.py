@@ -24,6 +24,7 @@ from ..types.client import ServerError
 from ..types.definition import ServerDefinition
 from ..types.offer import CallOutcome, Entry, ToolDefinition
 from .elicitation import asked_in_session
+from .schemas import object_schema
 
 _TITLE_CHARS = 120
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -90,9 +91,9 @@ class ServerTool(ForeignTool, NeedsPreparation):
     def read_arguments(self, arguments: dict[str, Any]) -> Arguments:
         schema = self._now.input_schema
         required = schema.get("required")
-        missing = [name for name in required if name not in arguments] if isinstance(required, list) else []
-        if missing:
-            raise ToolError(f"{self.name} needs {', '.join(map(str, missing))}. Nothing was run.")
+        listed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+        if missing := [name for name in listed if name not in arguments]:
+            raise ToolError(f"{self.name} needs {', '.join(missing)}. Nothing was run.")
         properties = schema.get("properties")
         for name, value in arguments.items():
             wanted = properties.get(name) if isinstance(properties, dict) else None
@@ -166,32 +167,12 @@ def described(tool: ToolDefinition) -> str:
     return visible((tool.description or tool.title or tool.name).strip())
 
 
-def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a parameter schema that every provider accepts, with an object at the top."""
-    plain = schema if isinstance(schema.get("properties", {}), dict) else {}
-    shown: dict[str, Any] = _with_words_visible(plain)
-    return {**shown, "type": "object", "properties": shown.get("properties", {})}
-
-
-_WORDS = ("description", "title", "$comment")
-
-
-def _with_words_visible(value: Any) -> Any:
-    """Escape control and invisible characters in the texts of a schema; its values are unchanged."""
-    if isinstance(value, list):
-        return [_with_words_visible(each) for each in value]
-    if isinstance(value, dict):
-        return {
-            key: visible(each) if key in _WORDS and isinstance(each, str) else _with_words_visible(each)
-            for key, each in value.items()
-        }
-    return value
-
-
 def _fits(value: Any, kind: str) -> bool:
     wanted = _KINDS.get(kind)
     if wanted is None or value is None:
         return True
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
     return isinstance(value, wanted) and (isinstance(value, bool) <= (kind == "boolean"))
 
 

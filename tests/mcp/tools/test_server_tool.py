@@ -14,9 +14,10 @@ import pytest
 from agent_cli.mcp.catalog.offer_store import OfferStore
 from agent_cli.mcp.client.connect import connect
 from agent_cli.mcp.servers import Servers
-from agent_cli.mcp.tools.server_tool import Arguments, object_schema
+from agent_cli.mcp.tools.server_tool import Arguments, ServerTool
 from agent_cli.mcp.types.client import Client, Handlers
 from agent_cli.mcp.types.definition import ServerDefinition, ToolChoice
+from agent_cli.mcp.types.offer import ToolDefinition
 from agent_cli.protocol.events import ApprovalRequested
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import UserInput
@@ -26,6 +27,7 @@ from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import default_registry
 from agent_cli.workspace.paths import Workspace
 from tests.engine.harness import Engine, approve_all, engine, refuse_all
+from tests.mcp.known import known_servers
 from tests.model.scripted import Call, Entry, call, say
 
 FAULT_SERVER = Path(__file__).parents[1] / "servers" / "fault_server.py"
@@ -277,13 +279,25 @@ async def test_odd_names_can_be_called(tmp_path: Path) -> None:
             assert all(f"text {at}" in each.text for at, each in enumerate(results(it)))
 
 
-def test_hidden_characters_in_the_words_of_a_schema_are_written_out() -> None:
-    hidden = "a\u200bb"
-    schema = object_schema(
-        {"properties": {"x": {"type": "string", "description": hidden, "enum": [hidden], "title": "\x1b[2J"}}}
-    )
-    x = schema["properties"]["x"]
-    assert x["description"] == "a⟨U+200B⟩b" and "\x1b" not in x["title"] and x["enum"] == [hidden]
+@pytest.mark.parametrize(
+    ("schema", "arguments", "problem"),
+    [
+        ({"required": [["a"], {}, 1, None]}, {}, ""),
+        ({"required": ["a", 1]}, {}, "needs a."),
+        ({"properties": {"a": {"type": "integer"}}}, {"a": 5.0}, ""),
+        ({"properties": {"a": {"type": "integer"}}}, {"a": 5.5}, "`a` must be of type integer."),
+        ({"properties": {"a": {"type": "integer"}}}, {"a": True}, "`a` must be of type integer."),
+    ],
+)
+def test_arguments_are_checked_as_far_as_the_schema_makes_sense(
+    tmp_path: Path, schema: dict[str, Any], arguments: dict[str, Any], problem: str
+) -> None:
+    tool = known_servers(tmp_path, {"demo": [ToolDefinition("t", input_schema=schema)]}).find("mcp__demo__t")
+    assert isinstance(tool, ServerTool)
+    try:
+        assert tool.read_arguments(arguments).values == arguments and not problem
+    except ToolError as error:
+        assert problem and problem in str(error)
 
 
 async def test_a_huge_result_is_not_huge_on_the_screen_and_in_the_session(demo: Demo) -> None:

@@ -1,0 +1,173 @@
+"""Parameter schemas of servers' tools in a form that every provider accepts.
+
+Servers write them by hand, or for older drafts of JSON Schema. A provider that refuses one refuses the whole
+request, with all other tools in it, so what is not valid is left out: the tool can still be called, and its server
+checks the arguments. Providers also want an object at the top without alternatives, so these are merged there.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from agent_cli.protocol.sanitize import visible
+
+_DEEPEST = 60
+"""Levels after which a schema accepts anything."""
+_MOST_MERGED = 100
+_GONE: Any = object()
+"""Stands for a value that is left out."""
+_WORDS = ("description", "title", "$comment")
+_TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
+_ALIASES = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "dict": "object",
+    "list": "array",
+}
+_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+_ONLY_BELOW = ("enum", "const", "not", "if", "then", "else")
+"""Keywords that providers refuse at the top."""
+
+
+def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a parameter schema that every provider accepts, with an object at the top. Control and invisible
+    characters in its texts are escaped."""
+    whole = _sound(schema, 0)
+    found = _merged(whole, whole, iter(range(_MOST_MERGED)))
+    return {**found, "type": "object", "properties": found.get("properties", {})}
+
+
+def _sound(schema: Any, depth: int) -> dict[str, Any]:
+    """Return a schema without what is not valid; anything that is no schema accepts every value."""
+    if schema is False:
+        return {"not": {}}
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return {}
+    found = {}
+    for key, value in _of_today(schema).items():
+        read = _KEYWORDS.get(key)
+        if (made := read(value, depth + 1) if read else value) is not _GONE:
+            found[str(key)] = made
+    return found
+
+
+def _of_today(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema with the tuples of draft 7 as those of 2020-12."""
+    if not isinstance(schema.get("items"), list):
+        return schema
+    rest = {key: value for key, value in schema.items() if key not in ("items", "additionalItems")}
+    more = {"items": schema["additionalItems"]} if "additionalItems" in schema else {}
+    return {**rest, "prefixItems": schema["items"], **more}
+
+
+def _type(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        name = _ALIASES.get(value.lower(), value.lower())
+        return name if name in _TYPES else _GONE
+    names = [_type(each, depth) for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return list(dict.fromkeys(name for name in names if name is not _GONE)) or _GONE
+
+
+def _text(value: Any, depth: int) -> Any:
+    return value if isinstance(value, str) else _GONE
+
+
+def _word(value: Any, depth: int) -> Any:
+    return visible(value) if isinstance(value, str) else _GONE
+
+
+def _reference(value: Any, depth: int) -> Any:
+    """Return a reference within the schema; a provider fetches no other."""
+    return value if isinstance(value, str) and value.startswith("#") else _GONE
+
+
+def _flag(value: Any, depth: int) -> Any:
+    return value if isinstance(value, bool) else _GONE
+
+
+def _number(value: Any, depth: int) -> Any:
+    is_one = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if is_one else _GONE
+
+
+def _count(value: Any, depth: int) -> Any:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else _GONE
+
+
+def _names(value: Any, depth: int) -> Any:
+    if not isinstance(value, list):
+        return _GONE
+    return list(dict.fromkeys(each for each in value if isinstance(each, str)))
+
+
+def _values(value: Any, depth: int) -> Any:
+    return value if isinstance(value, list) and value else _GONE
+
+
+def _schemas(value: Any, depth: int) -> Any:
+    return [_sound(each, depth) for each in value] or _GONE if isinstance(value, list) else _GONE
+
+
+def _named_schemas(value: Any, depth: int) -> Any:
+    if not isinstance(value, Mapping):
+        return _GONE
+    return {str(name): _sound(each, depth) for name, each in value.items()}
+
+
+def _schema(value: Any, depth: int) -> Any:
+    return _sound(value, depth) if isinstance(value, Mapping | bool) else _GONE
+
+
+def _schema_or_flag(value: Any, depth: int) -> Any:
+    return value if isinstance(value, bool) else _schema(value, depth)
+
+
+_KEYWORDS: Mapping[str, Callable[[Any, int], Any]] = {
+    "type": _type,
+    "required": _names,
+    "$ref": _reference,
+    **dict.fromkeys(_WORDS, _word),
+    **dict.fromkeys(("format", "pattern", "$schema", "$id", "$anchor"), _text),
+    **dict.fromkeys(("uniqueItems", "readOnly", "writeOnly", "deprecated"), _flag),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
+    **dict.fromkeys(("enum", "examples"), _values),
+    **dict.fromkeys((*_ALTERNATIVES, "prefixItems"), _schemas),
+    **dict.fromkeys(
+        ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), _named_schemas
+    ),
+    **dict.fromkeys(("not", "if", "then", "else", "contains", "propertyNames"), _schema),
+    **dict.fromkeys(
+        ("items", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"), _schema_or_flag
+    ),
+}
+"""How the value of a keyword is read; other keywords are kept as they are."""
+
+
+def _merged(schema: dict[str, Any], root: dict[str, Any], merges: Iterator[int]) -> dict[str, Any]:
+    """Return a schema of an object without alternatives: all their properties, and what each of them requires.
+    `merges` bounds the parts, which may refer to each other."""
+    found = {key: value for key, value in schema.items() if key not in (*_ALTERNATIVES, *_ONLY_BELOW, "$ref")}
+    parts = [("allOf", target)] if (target := _target(root, schema.get("$ref"))) else []
+    parts += [(key, part) for key in _ALTERNATIVES for part in schema.get(key, ())]
+    if not parts:
+        return found
+    properties, required = dict(found.get("properties", {})), list(found.get("required", ()))
+    for (kind, part), _ in zip(parts, merges, strict=False):
+        inner = _merged(part, root, merges)
+        properties = {**inner.get("properties", {}), **properties}
+        required += inner.get("required", ()) if kind == "allOf" else ()
+    found["properties"] = properties
+    if required := [name for name in dict.fromkeys(required) if name in properties]:
+        found["required"] = required
+    return found
+
+
+def _target(root: dict[str, Any], reference: Any) -> dict[str, Any] | None:
+    """Return the schema that a reference such as `#/$defs/Name` leads to; None if there is none."""
+    value: Any = root
+    for part in str(reference or "").split("/")[1:]:
+        value = value.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(value, dict) else None
+    return value if reference and isinstance(value, dict) and value is not root else None
