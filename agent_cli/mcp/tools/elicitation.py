@@ -1,5 +1,6 @@
 """Servers' questions, put to the user in the session's own dialog."""
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -57,19 +58,25 @@ async def _value(ask: Question, head: str, field: FormField) -> tuple[bool, Any]
     about = visible(field.title or field.name) + (f" ({visible(field.description)})" if field.description else "")
     default = f" [{visible(field.default)}]" if field.default else ""
     options = ("yes", "no") if field.kind == "boolean" else field.options
-    last = (_DECLINE,) if field.required else (_SKIP, _DECLINE)
+    decline, skip = _other_than(options, _DECLINE), _other_than(options, _SKIP)
+    last = (decline,) if field.required else (skip, decline)
     problem = ""
     for _ in range(_TRIES):
         said = (await ask(f"{head}\n{about}{default}{problem}", (*options, *last))).strip()
-        if said in (_DECLINE, "") and not (field.default and not said):
+        if said in (decline, "") and not (field.default and not said):
             return False, None
-        if said == _SKIP and not field.required:
+        if said == skip and not field.required:
             return True, None
         try:
             return True, _converted(field, said or field.default)
         except ValueError as error:
             problem = f"\n{error}"
     return False, None
+
+
+def _other_than(options: tuple[str, ...], word: str) -> str:
+    """Return a word that is none of the server's own options."""
+    return word if word not in options else f"{word} the question"
 
 
 def _converted(field: FormField, said: str) -> Any:
@@ -94,6 +101,9 @@ def _converted(field: FormField, said: str) -> Any:
 
 def _number(said: str, kind: Callable[[str], int | float]) -> int | float:
     try:
-        return kind(said)
+        number = kind(said)
     except ValueError as error:
         raise ValueError(f"“{said}” is not a number.") from error
+    if not math.isfinite(number):  # JSON has no such number
+        raise ValueError(f"“{said}” is not a number.")
+    return number
