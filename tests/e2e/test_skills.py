@@ -314,3 +314,24 @@ def test_nothing_of_skills_is_loaded_where_there_are_none(world: World, tmp_path
     world.script(*(Reply(text="ok") for _ in range(2)))
     assert "yaml" in loaded()
     assert "yaml" not in loaded(), "what is known is not read again"
+
+
+def test_a_check_of_the_project_names_the_skills_that_cannot_be_used(world: World) -> None:
+    top = world.work / ".agents" / "skills"
+    write_skill(top / "good")
+    for name in ("latin", "large", "link"):
+        (top / name).mkdir()
+    (top / "latin" / "SKILL.md").write_bytes(b"---\nname: latin\ndescription: caf\xe9\n---\nDo.\n")
+    (top / "large" / "SKILL.md").write_bytes(b"---\nname: large\ndescription: d\n---\n" + b"x" * 3_000_000)
+    (top / "link" / "SKILL.md").symlink_to(world.home / "SKILL.md")
+    write_skill(world.home / "other").rename(world.home / "SKILL.md")
+    write_skill(world.home / ".agents" / "skills" / "mine").write_bytes(b"\xff")
+    done = world.run("skills", "check")
+    assert done.code == 1 and "4 checked, 3 broken" in done.err
+    assert [line.partition(": ")[0] for line in sorted(done.out.splitlines())] == [
+        f".agents/skills/{name}/SKILL.md" for name in ("large", "latin", "link")
+    ]
+    (large,) = world.run("skills", "check", ".agents/skills/large").out.splitlines()
+    assert "is larger than" in large
+    checked = json.loads(world.run("skills", "check", "--json").out)
+    assert len(checked["checked"]) == 4 and len(checked["violations"]) == 3

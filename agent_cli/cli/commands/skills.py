@@ -11,9 +11,10 @@ import typer
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.bootstrap.skills import skill_library
-from agent_cli.extensions.skills.check import check_skill, skill_files
+from agent_cli.extensions.skills.check import Violation, check_skill, skill_files
 from agent_cli.extensions.skills.find import FoundSkills
 from agent_cli.extensions.skills.skill import Skill
+from agent_cli.protocol.paths import is_inside
 from agent_cli.protocol.records import storable_json
 from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import ToolError
@@ -80,11 +81,12 @@ def check(
     """Check skills against the rules of the Agent Skills format. The exit code is 1 where one is broken."""
     if path is not None and not path.exists():
         raise UsageError(f"{path}: there is no such file or folder")
-    files = skill_files(path) if path is not None else _of_project()
-    if not files and not json:
+    files, unusable = (skill_files(path), []) if path is not None else _of_project()
+    if not files and not unusable and not json:
         print(f"There is no skill{f' in {path}' if path else ' of this project'}.")
         return 1 if path else 0
-    broken = [violation for file in files for violation in check_skill(file)]
+    broken = [*unusable, *(violation for file in files for violation in check_skill(file))]
+    files += [Path(each.path) for each in unusable]
     if json:
         value = {"checked": list(map(str, files)), "violations": broken}
         print(msgspec.json.format(storable_json(value), indent=2).decode())
@@ -96,9 +98,18 @@ def check(
     return 1 if broken else 0
 
 
-def _of_project() -> list[Path]:
-    found = skill_library(Setup()).now()
-    return [Path(os.path.relpath(skill.path)) for skill in (*found.skills, *found.off) if skill.is_of_project]
+def _of_project() -> tuple[list[Path], list[Violation]]:
+    """Return the files of the project's skills, and those that cannot be used."""
+    setup = Setup()
+    found = skill_library(setup).now()
+    skills = (*found.skills, *found.off)
+    tops = [os.path.realpath(place.folder) for place in setup.skill_places() if place.origin == "project"]
+    usable = {skill.path for skill in skills}
+    left_out = {path: why for path, why in found.notes if path not in usable and is_inside(path, tops)}
+    return (
+        [Path(os.path.relpath(skill.path)) for skill in skills if skill.is_of_project],
+        [Violation(os.path.relpath(path), None, why.removeprefix("it ")) for path, why in left_out.items()],
+    )
 
 
 def _facts(skill: Skill, *, trusted: bool) -> dict[str, str]:

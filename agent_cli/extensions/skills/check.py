@@ -47,7 +47,10 @@ def skill_files(path: Path) -> list[Path]:
 def check_skill(path: Path) -> list[Violation]:
     """Return each rule that a skill's file breaks."""
     try:
-        text = read_regular(path, LARGEST_BYTES + 1, follow=True).decode("utf-8")
+        content = read_regular(path, LARGEST_BYTES + 1, follow=True)
+        if len(content) > LARGEST_BYTES:
+            return [Violation(str(path), None, f"is larger than {LARGEST_BYTES:,} bytes")]
+        text = content.decode("utf-8")
     except OSError as error:
         return [Violation(str(path), None, f"cannot be read: {error.strerror}")]
     except UnicodeDecodeError as error:
