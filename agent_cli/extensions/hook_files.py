@@ -96,7 +96,10 @@ def find_hooks(
     for name, dialect in HOOK_FILES_OF_USERS.items() if "user" in reads else ():
         usable += _read_file(home / name, dialect, notes)
     usable += plugins
+    of_user = {os.path.realpath(home / name) for name in HOOK_FILES_OF_USERS} if "user" in reads else ()
     for name, dialect in HOOK_FILES_OF_PROJECTS.items() if "project" in reads else ():
+        if os.path.realpath(root / name) in of_user:
+            continue  # the workspace is the home directory
         if not (hooks := _read_file(root / name, dialect, notes, _MAX_PROJECT_BYTES)):
             continue
         place, content = f"{PLACE}{root / name}", _content(hooks, root)

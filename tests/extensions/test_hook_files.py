@@ -130,3 +130,19 @@ def test_a_project_keeps_nobody_waiting_with_the_words_of_a_hook(tmp_path: Path)
     hooks = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": words}]}]}}
     write(tmp_path / ".claude" / "settings.json", json.dumps(hooks))
     assert not found(tmp_path).inert and "is larger than 500,000 bytes" in found(tmp_path).notes[0]
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_in_the_home_directory_the_users_hooks_are_no_project_s(tmp_path: Path, is_linked: bool) -> None:
+    home = root = tmp_path
+    if is_linked:
+        (root := tmp_path / "work").mkdir()
+        (root / ".claude").symlink_to(home / ".claude")
+    handler = {"type": "command", "command": "true"}
+    write(home / ".claude/settings.json", json.dumps({"hooks": {"Stop": [{"hooks": [handler]}]}}))
+    both = find_hooks({}, own_source="config.yaml", root=root, home=home, trusts=lambda place, content: False)
+    assert len(both.usable) == 1 and both.inert == ()
+    only = find_hooks(
+        {}, own_source="config.yaml", root=root, home=home, trusts=lambda place, content: False, reads=("project",)
+    )
+    assert only.usable == () and len(only.inert) == 1

@@ -3,6 +3,7 @@ counts. A repository's servers are inert until the user has agreed to the exact 
 workspace files that it names.
 """
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -87,9 +88,13 @@ def find_servers(
     for definition in plugins:
         found.add_known(definition)
     contents: dict[Path, Mapping[str, Any]] = {}
-    for file in _files(root, home):
+    files = list(_files(root, home))
+    of_user = {os.path.realpath(file.path) for file in files if not file.is_project and "user" in reads}
+    for file in files:
         if ("project" if file.is_project else "user") not in reads:
             continue
+        if file.is_project and os.path.realpath(file.path) in of_user:
+            continue  # the workspace is the home directory
         for name, raw in _entries(file, root, contents, found.notes):
             found.add(file, name, raw)
     return Found(tuple(found.usable.values()), tuple(found.inert), tuple(found.notes))

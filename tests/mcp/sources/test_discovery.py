@@ -460,3 +460,14 @@ def test_a_named_file_that_is_a_pipe_or_a_folder_stops_nothing(files: Files) -> 
     )
     files.trust_all()
     assert files.only().name == "p"
+
+
+def test_in_the_home_directory_the_users_servers_are_no_projects(tmp_path: Path) -> None:
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"mine": {"command": "x"}}}))
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"of_project": {"command": "x"}}}))
+    found = find_servers(
+        {}, own_source="config.yaml", root=tmp_path, home=tmp_path, env={}, trusts=lambda place, content: False
+    )
+    assert [each.name for each in found.usable] == ["mine"]
+    assert [each.definition.name for each in found.inert] == ["of_project"]
