@@ -12,6 +12,7 @@ from tests.model.server import Call, Reply
 
 DEPTH = ("--set", "agents.depth=2")
 SLEEPS = "sleep 60"
+WORK = "WORK"
 
 
 def agents(action: str, name: str = "", **more: Any) -> Call:
@@ -253,3 +254,21 @@ def test_after_a_merge_that_conflicts_the_turn_before_can_be_undone(world: World
         assert (world.work / "a.txt").read_text(encoding="utf-8") == "mine\n"
         assert "undo does not cover" not in person.text and "Undo will not" not in person.text
         person.leave()
+
+
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        ("model: no-such-model", "“no-such-model” is not a model name: "),
+        ("skills: [nope]", "There is no skill named nope, which the type critic names."),
+        ("isolation: worktree", f"{WORK} is in no git repository, "),
+    ],
+)
+def test_one_that_cannot_begin_says_why_in_plain_words(world: World, field: str, why: str) -> None:
+    (world.config / "agents").mkdir()
+    text = f"---\nname: critic\ndescription: Reviews.\n{field}\n---\nReview it.\n"
+    (world.config / "agents" / "critic.md").write_text(text, encoding="utf-8")
+    world.script(Reply(calls=(agent("Look.", type="critic"),)), Reply(text="It could not."))
+    assert world.run("run", "go").code == 0
+    (told,) = world.messages(-1, "tool")
+    assert told.split("\n")[1].startswith(why.replace(WORK, str(world.work)))

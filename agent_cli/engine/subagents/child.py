@@ -196,7 +196,8 @@ class Child:
             state, text = await self._after_stop("it was interrupted")
             raise
         except Exception as error:
-            state, text = "failed", f"{type(error).__name__}: {error}"
+            is_ours = type(error).__module__.startswith("agent_cli.") and str(error)
+            state, text = "failed", str(error) if is_ours else f"{type(error).__name__}: {error}"
         finally:
             self._settle(state, text)
             if engine is not None:
