@@ -18,7 +18,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from ..types.client import ServerError
-from .http_failures import HttpFailure
+from .http_failures import HttpFailure, carried
 from .incoming import parts_of, substitute
 from .process import ServerProcess
 
@@ -27,6 +27,9 @@ _ROUNDS = 10
 _MOST_QUESTIONS = 100
 """Maximum number of times a legacy server may ask back between two of our calls."""
 _ROUND_PAUSE_S = 0.1
+_NO_HANDSHAKE = (
+    wire.UNSUPPORTED_PROTOCOL_VERSION, wire.METHOD_NOT_FOUND, wire.INVALID_REQUEST, wire.INVALID_PARAMS
+)  # fmt: skip
 _LISTS = {
     "tools/list": "tools",
     "prompts/list": "prompts",
@@ -265,12 +268,20 @@ async def _answer(session: ClientSession, key: str, request: Any) -> Any:
 
 
 async def _shake_hands(session: ClientSession) -> None:
+    """Shake hands; with a server that refuses to, because it was slow to start or has become modern, do without.
+
+    Raises:
+        MCPError: it refuses both.
+    """
     try:
         await session.initialize()
     except MCPError as error:
-        if error.code != wire.UNSUPPORTED_PROTOCOL_VERSION:
+        if error.code not in _NO_HANDSHAKE or carried(error.data) is not None:
             raise
-        await session.discover()  # it was slow to start, and is modern after all
+        try:
+            await session.discover()
+        except (MCPError, ValidationError, RuntimeError):
+            raise error from None
 
 
 def _names_legacy(error: MCPError) -> bool:

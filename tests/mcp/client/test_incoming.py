@@ -54,11 +54,15 @@ def answer(text: str, more: str = "") -> str:
 LISTED = '{"jsonrpc":"2.0","id":ID,"result":{"%s":[]}}'
 
 
+def whole(result: dict[str, Any]) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": 0, "result": result}).replace('"id": 0', '"id":ID')
+
+
 def announcing(**changes: Any) -> str:
     """An answer to `initialize`."""
     usual = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
     result = {**usual, "serverInfo": {"name": "raw", "version": "1"}, **changes}
-    return json.dumps({"jsonrpc": "2.0", "id": 0, "result": result}).replace('"id": 0', '"id":ID')
+    return whole(result)
 
 
 def refusal(message: str) -> str:
@@ -183,3 +187,29 @@ async def test_the_same_holds_over_http(lab: Lab, kind: str, text: bytes) -> Non
         client = await lab.connect(to(server.url))
         assert (await asyncio.wait_for(client.call("t", {}), PATIENCE_S)).text == "half \ufffd end"
         await client.aclose()
+
+
+@pytest.mark.parametrize("code", [-32601, -32600, -32602, -32022])
+@pytest.mark.parametrize("spoken", ["", "2025-06-18"])
+async def test_a_server_that_has_given_up_the_handshake_is_reached_without(
+    lab: Lab, code: int, spoken: str
+) -> None:
+    fixed = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    discovered = {**fixed, "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+    tools = {**fixed, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+    server = raw(
+        initialize=refusal("there is no handshake").replace("-32000", str(code)),
+        server_discover=whole(discovered),
+        tools_list=whole(tools),
+        tools_call=whole({"resultType": "complete", "content": [{"type": "text", "text": "fine"}]}),
+    )
+    client = await lab.connect(server, spoken=spoken)
+    assert client.offer.protocol == "2026-07-28"
+    assert (await asyncio.wait_for(client.call("t", {}), PATIENCE_S)).text == "fine"
+
+
+async def test_a_server_that_refuses_both_is_quoted_about_the_handshake(lab: Lab) -> None:
+    server = raw(initialize=refusal("no handshake").replace("-32000", "-32601"))
+    for spoken in ("", "2025-06-18"):
+        with pytest.raises(ServerError, match="The MCP server demo refused: no handshake"):
+            await lab.connect(server, spoken=spoken)
