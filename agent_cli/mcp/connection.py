@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -33,6 +33,7 @@ Elicit = Callable[[str, Elicitation], Awaitable[ElicitationAnswer]]
 Sample = Callable[[str, SamplingRequest], Awaitable[SamplingAnswer]]
 State = Literal["off", "untrusted", "broken", "idle", "starting", "ready", "failed", "login needed"]
 
+_Answer = TypeVar("_Answer")
 _LOG_LINES = 40
 _LAST_LINES = 3
 """Number of its last log lines shown with a failure."""
@@ -57,6 +58,27 @@ class RestartPolicy(msgspec.Struct, frozen=True):
 
 class _TooManyStarts(ServerError):
     """A server dies repeatedly."""
+
+
+class _CallInProgress:
+    """A call, and what the server asks meanwhile. It asks in its connection's own task, which a stop of the call
+    does not reach."""
+
+    def __init__(self, elicit: Elicit | None) -> None:
+        self.elicit = elicit
+        """Asks the user of the call; None if nobody can answer."""
+        self.questions: set[asyncio.Future[Any]] = set()
+
+    async def answer(self, question: Awaitable[_Answer]) -> _Answer | None:
+        """Return the answer to a question; None if the call ends first."""
+        asking = asyncio.ensure_future(question)
+        self.questions.add(asking)
+        try:
+            await asyncio.wait({asking})
+            return None if asking.cancelled() else asking.result()
+        finally:
+            asking.cancel()
+            self.questions.discard(asking)
 
 
 class Connection(Handlers):
@@ -93,8 +115,7 @@ class Connection(Handlers):
         self._clock = clock
         self._starts: deque[float] = deque()
         self._roots = roots
-        self._elicits: list[Elicit] = []
-        """For each call in progress, the callback that asks its user."""
+        self._calls: list[_CallInProgress] = []
         self.sampling: Sample | None = None
 
     async def turn(self, *, on: bool) -> None:
@@ -211,24 +232,31 @@ class Connection(Handlers):
 
     @contextlib.contextmanager
     def asking(self, elicit: Elicit | None) -> Iterator[None]:
-        """Pass questions of the server to the user of a call while it is in progress."""
-        asked = [elicit] if elicit else []
-        self._elicits += asked
+        """Pass questions of the server to the user of a call while it is in progress. Those that are open when it
+        ends are withdrawn."""
+        self._calls.append(call := _CallInProgress(elicit))
         try:
             yield
         finally:
-            for each in asked:
-                self._elicits.remove(each)
+            self._calls.remove(call)
+            for question in call.questions:
+                question.cancel()
 
     async def elicit(self, asked: Elicitation) -> ElicitationAnswer:
-        if not self._elicits:
+        call = next((each for each in reversed(self._calls) if each.elicit is not None), None)
+        if call is None or call.elicit is None:
             return ElicitationAnswer("decline")
-        return await self._elicits[-1](self.definition.name, asked)
+        answer = await call.answer(call.elicit(self.definition.name, asked))
+        return answer or ElicitationAnswer("cancel")
 
     async def sample(self, asked: SamplingRequest) -> SamplingAnswer:
         if not self.definition.sampling or self.sampling is None:
             raise ServerError("sampling is not allowed for this server")
-        return await self.sampling(self.definition.name, asked)
+        request = self.sampling(self.definition.name, asked)
+        answer = await (self._calls[-1].answer(request) if self._calls else request)
+        if answer is None:
+            raise ServerError("the call has ended")
+        return answer
 
     def roots(self) -> tuple[str, ...]:
         return self._roots

@@ -197,6 +197,33 @@ async def test_switched_off_during_its_start_it_fails_the_waiting_calls(desk: De
     assert connection.state == "off"
 
 
+@pytest.mark.parametrize("tool", ["elicit", "sample"])
+async def test_what_a_server_asks_is_withdrawn_when_its_call_is_stopped(desk: Desk, tool: str) -> None:
+    """Else the user is asked for nothing, the model is paid for nothing, and no time limit runs any more."""
+    connection = desk.make("--era", "legacy", idle_timeout_s=1.0, sampling=True)
+    asked, withdrawn = asyncio.Event(), asyncio.Event()
+
+    async def never(server: str, question: object) -> Any:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            withdrawn.set()
+
+    async def ask() -> CallOutcome:
+        with connection.asking(never):
+            return await call(connection, ToolDefinition(tool))
+
+    connection.sampling = never
+    stopped = asyncio.create_task(ask())
+    async with asyncio.timeout(PATIENCE_S):
+        await asked.wait()
+        stopped.cancel()
+        await withdrawn.wait()
+    with pytest.raises(ServerError, match="did not answer within 1 s without progress"):
+        await call(connection, SLOW, seconds=600)
+
+
 async def test_after_five_starts_it_says_how_to_restart(desk: Desk) -> None:
     connection = desk.make("--fault", "die-in-call")
     for _ in range(5):
