@@ -35,6 +35,9 @@ def test_what_one_changes_between_turns_is_shown_undone_and_redone(world: World)
         (world.work / "mine.txt").write_text("of the user\n", encoding="utf-8")
         person.say("/diff")
         person.wait("more.txt")
+        person.say("/rewind")
+        person.wait(r"go  1 · .* · files changed")
+        person.send("\x1b")
         person.say("/undo")
         person.wait("Undid 1 turn: go")
         until(lambda: files(world) == {"mine.txt"})
@@ -46,6 +49,17 @@ def test_what_one_changes_between_turns_is_shown_undone_and_redone(world: World)
         person.ask("next")
         person.leave()
     assert "general-1 has ended" not in json.dumps(world.bodies()[-1]["messages"])
+
+
+def test_a_list_of_turns_says_that_one_has_changed_something_after_its_turn(world: World) -> None:
+    world.script(*STARTED, shell(WAITS.format(home=world.home)), Reply(text="Made."))
+    with Person(world, "--mode", "yolo", "--sandbox", "off") as person:
+        person.ask("go")
+        (world.home / "go").touch()
+        until(lambda: ends(world) == ["done"])
+        person.leave()
+    assert "no file changed" not in world.run("undo", "--list").out
+    assert world.run("undo").code == 0 and not files(world)
 
 
 def test_one_that_an_undone_turn_has_started_is_stopped(world: World) -> None:

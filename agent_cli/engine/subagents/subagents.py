@@ -93,6 +93,7 @@ class Subagents:
         self.services: SessionServices | None = None
         self._between: TurnScope | None = None
         """Since the last turn ended, what sub-agents change; None if nothing."""
+        self._saving = asyncio.Lock()
 
     @property
     def changing(self) -> TurnScope:
@@ -104,10 +105,11 @@ class Subagents:
         return self._between
 
     async def end_between(self) -> None:
-        """Save the state after the changes between turns, if there are any."""
-        between, self._between = self._between, None
-        if between is not None and self.services is not None:
-            await self.services.undo.after_turn(between.turn_id)
+        """Save the state after the changes between turns, if there are any, also if that has begun elsewhere."""
+        async with self._saving:
+            between, self._between = self._between, None
+            if between is not None and self.services is not None:
+                await self.services.undo.after_turn(between.turn_id)
 
     async def take_over(self) -> None:
         """Count what sub-agents change from now on to the turn that has begun, also what they have started

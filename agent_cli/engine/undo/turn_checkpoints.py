@@ -102,7 +102,21 @@ def saved(records: Iterable[AnyRecord], turn_id: str) -> Saved:
     if before:
         return "whole" if after else "begun"
     acted = any(isinstance(each, CallStarted) and each.turn_id == turn_id for each in given)
-    return "lost" if acted else "none"
+    if acted:
+        return "lost"
+    return "whole" if turn_id in _changed_afterwards(given) else "none"
+
+
+def _changed_afterwards(records: Iterable[AnyRecord]) -> frozenset[str]:
+    """Return the turns after which background sub-agents have changed something, before the next turn."""
+    found: set[str] = set()
+    turn_id = ""
+    for record in records:
+        if not record.turn_id.startswith(BETWEEN):
+            turn_id = record.turn_id if record.turn_id and is_turn(record.turn_id) else turn_id
+        elif isinstance(record, CheckpointTaken) and record.when == "after":
+            found.add(turn_id)
+    return frozenset(found)
 
 
 def written_files(records: Iterable[AnyRecord]) -> dict[str, frozenset[str]]:
@@ -132,7 +146,7 @@ def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
 
 def list_rewind_points(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> tuple[RewindPoint, ...]:
     """Return the points to rewind to: before each turn that began with one of `prompts`, oldest first."""
-    pairs, written = checkpoint_pairs(records), written_files(records)
+    pairs, written, afterwards = checkpoint_pairs(records), written_files(records), _changed_afterwards(records)
     humans = [r for r in records if is_prompt(r)]
     numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
     first: dict[str, UserMessage] = {}
@@ -141,7 +155,7 @@ def list_rewind_points(records: Sequence[AnyRecord], prompts: Sequence[UserMessa
     return tuple(
         RewindPoint(
             turn_id, numbers[turn_id], message.text, message.time, tuple(sorted(written.get(turn_id, ()))),
-            all(pairs.get(turn_id, ("", ""))),
+            all(pairs.get(turn_id, ("", ""))) or turn_id in afterwards,
         )
         for turn_id, message in first.items()
     )  # fmt: skip
