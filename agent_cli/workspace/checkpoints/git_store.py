@@ -228,7 +228,11 @@ class Checkpoints:
         others = {path: why for path, why in sorted(kept.out.items()) if why and path not in large}
         single = [path for path in others if not path.endswith("/")]
         told = [f"{self._shown(path)} ({why})" for path, why in others.items() if path.endswith("/")]
-        self.uncovered = (*told, *([f"{len(single):,} single files ({others[single[0]]})"] if single else []))
+        if len(single) == 1:
+            told += [f"{self._shown(path)} ({others[path]})" for path in single]
+        elif single:
+            told.append(f"{len(single):,} single files ({others[single[0]]})")
+        self.uncovered = tuple(told)
 
     async def _commit(self, tree: str, kept: "SnapshotMetadata") -> str:
         from .metadata import encode_metadata

@@ -7,6 +7,7 @@ users miss most after an undo. They are stored byte for byte in the user's priva
 
 import asyncio
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
+
+from agent_cli.fs.files import open_regular
 
 from ..git.ignore_guard import BadIgnoreFile, unless_held_up
 from . import scan
@@ -24,6 +27,7 @@ _MOST_ROUNDS = 40
 _MOST_OUT = 20_000
 _MANY = 1_000
 _PACKED = 5_000
+_CLOSED = "it cannot be read"
 
 
 class TooMuch(Exception):
@@ -89,6 +93,8 @@ class WorkTree:
         self._out: dict[str, str] = {}
         """Ignored folders and files that are too large; they stay excluded."""
         self._allowance = scan.IgnoredQuota()
+        self._closed: set[str] = set()
+        """Files that could not be read at the last run."""
 
     def holds(self, path: str) -> bool:
         """Return True if a file is in the index, or will be once it exists."""
@@ -131,8 +137,11 @@ class WorkTree:
         out, small = await self._look_further(found, names, listed)
         extra = small + self._admitted(found.loose, out)
         gone = listed.gone + sorted(name for name in scan.absent(names, found) if not self._is_out(name))
-        await self._update(listed, [*listed.present, *(each.path for each in extra)], gone)
+        closed = await self._update(listed, [each.path for each in extra], gone)
         found.files.update((each.path, each.mode) for each in extra)
+        for path in closed:
+            found.files.pop(path, None)
+        out |= dict.fromkeys(closed, _CLOSED)
         linked = self._linked_now(listed, found, extra)
         self._modes = dict(found.files)
         for path in (*found.fresh, *listed.present, *(each.path for each in extra)):
@@ -327,21 +336,45 @@ class WorkTree:
                 out[each.path] = self._out[each.path] = "ignored, and there are too many"
         return chosen
 
-    async def _update(self, listed: _Listed, present: list[str], gone: list[str]) -> None:
-        if gone:
-            await self.run("update-index", "-z", "--force-remove", "--stdin", input=lines_of_names(gone))
-        if present:
-            try:
-                await self._add(present)
-            except GitFailed:  # a file is unreadable or disappeared: `git add` skips it, but slowly
-                await self._add_all(listed)
-                await self._read_names()
-            else:
-                self._change_names(present, gone)
-        elif gone:
-            self._change_names([], gone)
+    async def _update(self, listed: _Listed, extra: list[str], gone: list[str]) -> set[str]:
+        """Bring the index up to date. `extra` are ignored files. Return the files that cannot be read, which it
+        does not contain."""
+        present = [*listed.present, *extra]
+        self._closed = await asyncio.to_thread(self._unreadable, self._closed.intersection(present))
+        while not await self._change_index(present, gone):
+            others = [path for path in present if path not in self._closed]
+            if not (found := await asyncio.to_thread(self._unreadable, others)):
+                await self._add_all(listed, [path for path in extra if path not in self._closed])
+                break
+            self._closed |= found
         if present or gone or not self._tree:
             self._tree = (await self.run("write-tree")).decode().strip()
+        return self._closed
+
+    async def _change_index(self, present: list[str], gone: list[str]) -> bool:
+        """Add and remove files. Return False if a file cannot be read or has disappeared."""
+        present = [path for path in present if path not in self._closed]
+        gone = list(dict.fromkeys([*gone, *self._closed.intersection(self._names or ())]))
+        if gone:
+            await self.run("update-index", "-z", "--force-remove", "--stdin", input=lines_of_names(gone))
+        try:
+            if present:
+                await self._add(present)
+        except GitFailed:
+            return False
+        if present or gone:
+            self._change_names(present, gone)
+        return True
+
+    def _unreadable(self, paths: Iterable[str]) -> set[str]:
+        """Return the regular files among `paths` that are there and cannot be read."""
+        found = set()
+        for path in paths:
+            try:
+                os.close(open_regular(f"{self.top}/{path}"))
+            except OSError as error:
+                found.update([path] if error.errno in (errno.EACCES, errno.EPERM, errno.EIO) else [])
+        return found
 
     async def _add(self, present: list[str]) -> None:
         """Add files to the index. Many new files are written directly to packs, which avoids an object file for
@@ -354,11 +387,15 @@ class WorkTree:
             await self.run("-c", "core.bigFileThreshold=1", "-c", "core.compression=1", *_ADD, input=some)
             self.progressed()
 
-    async def _add_all(self, listed: _Listed) -> None:
+    async def _add_all(self, listed: _Listed, extra: list[str]) -> None:
+        """Add all files, slowly, when one has disappeared meanwhile, which `git add` skips."""
         left_out = [*listed.large, *listed.nested]
         wanted = [f":(literal){self._scope}", *(f":(exclude,literal){name}" for name in left_out)]
         command = ("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
         await self.run(*command, input=lines_of_names(wanted), accept=(0, 1))
+        if extra:
+            await self._add(extra)
+        await self._read_names()
 
 
 _ADD = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")

@@ -2,7 +2,9 @@
 
 import os
 import random
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -253,6 +255,48 @@ async def test_an_unreadable_file_does_not_end_undo(root: Path) -> None:
     assert [
         change.path for change in (await checkpoints.carry_out([Move(await checkpoints.take(), before)])).restored
     ] == ["src/deep/f"]
+
+
+_WITHOUT_PRIVILEGES = """
+import asyncio, sys
+from pathlib import Path
+from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.checkpoints.git_store import Checkpoints
+from agent_cli.workspace.checkpoints.types import Move
+
+root = Path(sys.argv[1])
+
+async def main():
+    checkpoints = Checkpoints(root, root.parent / "store", "s1", ProcessRunner().run, timeout_s=90)
+    before = await checkpoints.take()
+    for name in (".env", "out/a.o", "src/deep/f"):
+        (root / name).write_bytes(b"changed")
+    print(checkpoints.uncovered)
+    (root / "later").write_bytes(b"")
+    (root / "later").chmod(0)
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
+    print(*sorted(change.path for change in report.restored))
+    print(*(f"{conflict.path}: {conflict.reason}" for conflict in report.conflicts))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="nothing is unreadable here")
+def test_ignored_files_are_restored_beside_one_that_cannot_be_read(root: Path) -> None:
+    (root / "closed").write_text("x", encoding="utf-8")
+    (root / "closed").chmod(0)
+    rights = "-dac_override,-dac_read_search"
+    before = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}"] if os.geteuid() == 0 else []
+    done = subprocess.run(
+        [*before, sys.executable, "-c", _WITHOUT_PRIVILEGES, str(root)], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.splitlines() == [
+        "('closed (it cannot be read)',)",
+        ".env out/a.o src/deep/f",
+        "later: not covered by undo: it cannot be read",
+    ], done
+    assert (root / ".env").read_text(encoding="utf-8") == "KEY=1\n"
 
 
 async def test_an_index_that_names_what_the_store_has_lost_is_read_anew(root: Path) -> None:

@@ -227,6 +227,25 @@ async def test_files_that_go_away_while_git_reads_them_do_not_end_undo_at_once(
             await checkpoints.take()
 
 
+async def test_a_file_that_goes_away_while_git_reads_it_leaves_the_ignored_ones_covered(
+    root: Path, tmp_path: Path
+) -> None:
+    left = [1]
+
+    async def run(argv: Sequence[str], **how: Any) -> Completed:
+        if "--add" in argv and left[0]:
+            left[0] -= 1
+            return Completed(128, b"", b"fatal: unable to stat 'x': No such file or directory\n")
+        return await ProcessRunner().run(argv, **how)
+
+    checkpoints = Checkpoints(root, tmp_path / "store", "s1", run, timeout_s=90.0)
+    before = await checkpoints.take()
+    (root / "a.txt").write_bytes(b"changed")
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
+    assert [change.path for change in report.restored] == ["a.txt"] and report.conflicts == ()
+    assert (root / "ignored" / "cache").read_bytes() == b"before"
+
+
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
     """A workspace whose files are saved in three portions."""
