@@ -307,7 +307,7 @@ class WorkTree:
     def _let_in(self, listed: _Listed) -> None:
         """Stop excluding paths that are no longer ignored."""
         if self._out:
-            for name in listed.present:
+            for name in (*listed.present, *(f"{folder}/" for folder in listed.nested)):
                 while name and name not in self.covered:
                     self._out.pop(name, None)
                     name = f"{folder}/" if (folder := name.rstrip("/").rpartition("/")[0]) else ""

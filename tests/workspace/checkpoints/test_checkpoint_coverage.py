@@ -190,6 +190,18 @@ async def test_files_of_nested_repositories_go_back_and_their_git_data_stays(roo
     assert whole_picture(root) == end and git_data(root / "lib" / "sub" / ".git") == data
 
 
+async def test_a_nested_repository_that_is_no_longer_ignored_is_restored(root: Path) -> None:
+    sh(root, "mkdir big; cd big; git init -q; printf 1 > f")
+    checkpoints = make(root)
+    await checkpoints.take()
+    (root / ".gitignore").write_text("*.log\n", encoding="utf-8")
+    before = await checkpoints.take()
+    sh(root, "printf 2 > big/f")
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
+    assert [change.path for change in report.restored] == ["big/f"] and report.conflicts == ()
+    assert (root / "big" / "f").read_bytes() == b"1"
+
+
 async def test_a_folder_that_becomes_a_repository_keeps_its_files(root: Path) -> None:
     checkpoints = make(root)
     before = await checkpoints.take()
