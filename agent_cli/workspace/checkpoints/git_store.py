@@ -152,7 +152,11 @@ class Checkpoints:
                 limit = self._limit = _Limit(self._timeout_s, self.most_s)
                 try:
                     async with limit.timeout:
-                        return await self._take()
+                        checkpoint = await self._take()
+                        if missing := await self._missing_in(checkpoint, about):
+                            self._files.covered.update(missing)
+                            checkpoint = await self._take()
+                        return checkpoint
                 except TimeoutError:
                     raise limit.exceeded() from None
                 except OSError as error:
@@ -164,6 +168,16 @@ class Checkpoints:
                         self._files.forget()
                         self._nested.forget()
             raise AssertionError("unreachable")
+
+    async def _missing_in(self, checkpoint: str, moves: Sequence[Move]) -> list[str]:
+        """Return the files that moves concern and a checkpoint leaves out, since they are ignored now."""
+        kept = await self._read(checkpoint) if moves else None
+        if kept is None or not kept.out:
+            return []
+        found: set[str] = set()
+        for move in moves:
+            found.update(await (await self._compare(move.left, move.target)).files())
+        return [path for path in sorted(found) if kept.is_out(path) and path not in kept.covered]
 
     async def _take(self) -> str:
         from .metadata import most_common_modes

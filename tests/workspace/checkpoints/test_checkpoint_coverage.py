@@ -202,6 +202,21 @@ async def test_a_nested_repository_that_is_no_longer_ignored_is_restored(root: P
     assert (root / "big" / "f").read_bytes() == b"1"
 
 
+async def test_a_nested_repository_that_is_ignored_since_is_undone_and_redone(root: Path) -> None:
+    sh(root, "mkdir vendor; cd vendor; git init -q; printf 1 > f")
+    checkpoints = make(root)
+    before = await checkpoints.take()
+    sh(root, "printf 2 > vendor/f; printf new > vendor/g")
+    moves = [Move(await checkpoints.take(), before)]
+    sh(root, "echo vendor/ >> .gitignore")
+    end = whole_picture(root)
+    around = await checkpoints.take(moves)
+    await checkpoints.carry_out(moves)
+    assert (root / "vendor" / "f").read_bytes() == b"1" and not (root / "vendor" / "g").exists()
+    await checkpoints.carry_out([Move(await checkpoints.take(moves), around)])
+    assert whole_picture(root) == end
+
+
 async def test_a_folder_that_becomes_a_repository_keeps_its_files(root: Path) -> None:
     checkpoints = make(root)
     before = await checkpoints.take()
