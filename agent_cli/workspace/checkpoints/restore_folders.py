@@ -2,6 +2,7 @@
 made writable before files are restored in them, and get their final permissions afterwards."""
 
 import contextlib
+import errno
 import os
 import stat
 from pathlib import Path
@@ -100,15 +101,28 @@ class Folders:
     def _make(self, path: str, mode: int) -> None:
         self._due[path] = mode
         self._report(path, "created")
-        if self._dry_run:
-            return
         try:
+            if self._dry_run:
+                self._check_free(path)
+                return
             with dir_entry(os.path.join(self._root, path, "x"), self.made):
                 pass
         except OSError as error:
             del self._due[path]
             self._restored.pop()
             self._conflicts.append(Conflict(f"{path}/", error.strerror or str(error), decidable=False))
+
+    def _check_free(self, path: str) -> None:
+        """Rehearse the creation of a folder.
+
+        Raises:
+            OSError: a file or link is in its place, or on the way.
+        """
+        for folder in (*Path(path).parents[-2::-1], path):
+            real = os.path.join(self._root, folder)
+            if os.path.lexists(real) and real not in self.emptied and self._mode(str(folder)) is None:
+                code = errno.ELOOP if os.path.islink(real) else errno.ENOTDIR
+                raise OSError(code, os.strerror(code))
 
     def _report(self, path: str, kind: Literal["created", "modified", "deleted"]) -> None:
         self._restored.append(FileChange(f"{path}/", kind))

@@ -100,6 +100,18 @@ async def test_a_rehearsal_keeps_a_folder_that_somebody_has_put_something_in(roo
     assert (root / "new" / "mine").exists() and not (root / "new" / "one").exists()
 
 
+async def test_a_rehearsal_knows_that_a_file_is_in_the_place_of_an_empty_folder(root: Path) -> None:
+    checkpoints = make(root)
+    before = await checkpoints.take()
+    sh(root, "rmdir empty/inner empty")
+    after = await checkpoints.take()
+    sh(root, "printf mine > empty")
+    dry = await checkpoints.carry_out([Move(after, before)], dry_run=True)
+    report = await checkpoints.carry_out([Move(after, before)])
+    assert dry == report and [conflict.path for conflict in report.conflicts] == ["empty/", "empty/inner/"]
+    assert (root / "empty").read_bytes() == b"mine"
+
+
 async def test_permissions_that_change_in_the_second_of_a_checkpoint_are_seen(root: Path) -> None:
     checkpoints = make(root)
     (root / "f").touch()
