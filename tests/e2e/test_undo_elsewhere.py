@@ -49,6 +49,13 @@ def test_each_turn_is_undone_and_redone_where_it_worked(world: World, other: Pat
         assert (lines(world.work), lines(other)) == expected
 
 
+def test_without_a_name_nothing_is_restored_in_another_directory(world: World, other: Path) -> None:
+    done = world.run("undo")
+    assert done.code == 2 and f"`agent undo --session {session(world)}` restores them there" in done.err
+    assert (lines(world.work), lines(other)) == (["start", "one"], ["start", "two"])
+    assert world.run("undo", "--conversation").code == 0
+
+
 def test_turns_of_two_directories_are_not_undone_at_once(world: World, other: Path) -> None:
     done = world.run("undo", "--turns", "2", "--session", session(world))
     assert (

@@ -2,7 +2,7 @@
 model."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,6 +17,7 @@ from agent_cli.engine.undo.turn_checkpoints import Saved, is_at, root_of, root_o
 from agent_cli.engine.undo.turn_undo import NothingToRestore, TurnUndo
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
 from agent_cli.protocol.operations import Choice, Rewound
+from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.sanitize import clean, visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.session.event_bus import EventBus
@@ -157,22 +158,38 @@ def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[Tur
     if path is None:
         raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
     file, loaded = _read(path, asked)
-    worked_in = root_of(loaded.records) if asked.resolve else root_of_next(loaded.records, asked.word)
-    root = setup.root if is_at(worked_in, setup.root) else Path(worked_in)
-    session = Session(loaded.records, file, saved=True, root=root)
+    session = Session(loaded.records, file, saved=True, root=_root(asked, setup, loaded.records))
     try:
-        if not root.is_dir() and not asked.show:
-            raise UsageError(f"the session worked in {root}, which is gone")
+        root, identifier, own = session.root, session.header.session_id, setup.own_folders()
+        if root != setup.root and not asked.show:
+            _check_root(asked, root, identifier)
         project_state = setup.state / "projects" / setup.sessions.project_folder(root).name
-        if not is_at(str(root), setup.root) and not asked.show:
-            print(f"in {clean(str(root))}:")
-        identifier, own = session.header.session_id, setup.own_folders()
         checkpoints = snapshots(root.resolve(), project_state, identifier, processes, own=own)
         bus = EventBus()
-        memory = Memory(setup.config_dir, project_state, setup.state / "notes" / session.header.session_id)
+        memory = Memory(setup.config_dir, project_state, setup.state / "notes" / identifier)
         yield TurnUndo(session, lambda: checkpoints, lambda event: _say(bus, event), memory), file is None
     finally:
         session.close()
+
+
+def _root(asked: _UndoOptions, setup: Setup, records: Sequence[AnyRecord]) -> Path:
+    """Return the directory whose files are restored: a session may have been resumed in another one."""
+    place = root_of(records) if asked.resolve else root_of_next(records, asked.word)
+    return setup.root if is_at(place, setup.root) else Path(place)
+
+
+def _check_root(asked: _UndoOptions, root: Path, identifier: str) -> None:
+    """Say that files are restored in another directory than the current one.
+
+    Raises:
+        UsageError: it is gone, or the session was not named.
+    """
+    if not root.is_dir():
+        raise UsageError(f"the session worked in {root}, which is gone")
+    if asked.session is None and asked.what != "conversation":
+        command = f"agent {asked.word} --session {identifier}"
+        raise UsageError(f"the turn changed files in {root}, not here: `{command}` restores them there")
+    print(f"in {clean(str(root))}:")
 
 
 def _read(path: Path, asked: _UndoOptions) -> tuple[SessionFile | None, Loaded]:

@@ -328,7 +328,10 @@ def test_ignored_files_are_restored_beside_one_that_cannot_be_read(root: Path) -
     rights = "-dac_override,-dac_read_search"
     before = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}"] if os.geteuid() == 0 else []
     done = subprocess.run(
-        [*before, sys.executable, "-c", _WITHOUT_PRIVILEGES, str(root)], capture_output=True, text=True, timeout=120
+        [*before, sys.executable, "-c", _WITHOUT_PRIVILEGES, str(root)],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.stdout.splitlines() == [
         "('closed (it cannot be read)',)",
