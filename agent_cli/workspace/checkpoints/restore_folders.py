@@ -118,9 +118,9 @@ class Folders:
         Raises:
             OSError: a file or link is in its place, or on the way.
         """
-        for folder in (*Path(path).parents[-2::-1], path):
+        for folder in (*map(str, Path(path).parents[-2::-1]), path):
             real = os.path.join(self._root, folder)
-            if os.path.lexists(real) and real not in self.emptied and self._mode(str(folder)) is None:
+            if os.path.lexists(real) and real not in self.emptied and self._mode(folder) is None:
                 code = errno.ELOOP if os.path.islink(real) else errno.ENOTDIR
                 raise OSError(code, os.strerror(code))
 
