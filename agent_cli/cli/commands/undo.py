@@ -189,7 +189,7 @@ def _check_root(asked: _UndoOptions, root: Path, identifier: str) -> None:
     if asked.session is None and asked.what != "conversation":
         command = f"agent {asked.word} --session {identifier}"
         raise UsageError(f"the turn changed files in {root}, not here: `{command}` restores them there")
-    print(f"in {clean(str(root))}:")
+    print(f"in {_one_row(str(root))}:")
 
 
 def _read(path: Path, asked: _UndoOptions) -> tuple[SessionFile | None, Loaded]:
