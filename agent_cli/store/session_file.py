@@ -222,7 +222,11 @@ class SessionFile:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StoreError(f"cannot create session {self.path}: {error.strerror}") from error
-        _lock(descriptor, self.path)
+        try:
+            _lock(descriptor, self.path)
+        except StoreError:
+            self.path.unlink()
+            raise
         self._hold(descriptor)
         try:
             self._write(_OPEN.rstrip(b"\n") + _CLOSE, 0)
@@ -459,9 +463,14 @@ def _sync_and_close(disk: files.Disk, descriptor: int) -> None:
 
 
 def _lock(descriptor: int, path: Path) -> None:
-    is_ours = False
-    with contextlib.suppress(OSError):
+    try:
         is_ours = files.try_lock(descriptor)
+    except OSError as error:
+        os.close(descriptor)
+        raise StoreError(
+            f"cannot lock session {path}: {error.strerror}. Its file system has no locks, so two processes could "
+            "write one session"
+        ) from error
     if not is_ours:
         os.close(descriptor)
         raise SessionLocked(

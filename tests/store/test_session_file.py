@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -348,3 +349,37 @@ def test_a_file_that_was_cut_off_in_use_is_not_written_on(tmp_path: Path) -> Non
         file.append([message(9)])
     assert path.stat().st_size == 40
     file.close()
+
+
+_WITHOUT_LOCKS = """
+import sys
+from pathlib import Path
+from agent_cli.store.session_file import SessionFile, StoreError
+for use in (SessionFile.create, SessionFile.open):
+    try:
+        use(Path(sys.argv[1]))
+    except StoreError as error:
+        print(type(error).__name__, error)
+"""
+
+
+def _without_locks(path: Path) -> list[str]:
+    """What creating and opening a session say where flock(2) fails, as on a network disk without a lock service."""
+    command = ["strace", "-o", "/dev/null", "-e", "trace=flock", "-e", "inject=flock:error=ENOLCK"]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", _WITHOUT_LOCKS, str(path)], capture_output=True, text=True, timeout=60
+    )
+    if "PTRACE" in done.stderr:
+        pytest.skip("nothing may be traced here")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_a_file_system_without_locks_is_named_and_nothing_is_left_there(tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    created, _ = _without_locks(path)
+    assert created.startswith("StoreError cannot lock session") and "No locks available" in created
+    assert not path.exists()
+    written(path, 2).close()
+    _, opened = _without_locks(path)
+    assert opened.startswith("StoreError cannot lock session") and len(read_session(path).records) > 2
