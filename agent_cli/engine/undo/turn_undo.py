@@ -279,7 +279,9 @@ class TurnUndo:
         moves = last_moves(self._session.records)
         left_alone = self._left_alone
         if left_alone is None:
-            left_alone = _decidable(await self._dry_run(moves))
+            pending = await self._dry_run(moves)
+            could_not = {change.path for change in pending.restored if not change.path.endswith("/")}
+            left_alone = _decidable(pending) | could_not
         if not left_alone:
             raise NothingToRestore("there is no file to decide on: none was left alone")
         if unknown := sorted(set(paths) - left_alone):

@@ -103,7 +103,7 @@ class Copies:
         async def load(blobs: Collection[str]) -> Mapping[str, bytes]:
             return {blob: self._content(blob) for blob in blobs}
 
-        concerned = {path: each for path, each in wanted.items() if each.reason}
+        concerned = {path: each for path, each in wanted.items() if each.is_open}
         return await decide(self.root, concerned, choice, self._load(saved), load, printable)
 
     async def maintain(self) -> None:

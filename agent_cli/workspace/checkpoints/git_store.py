@@ -375,7 +375,7 @@ class Checkpoints:
 
         net = await self._net(moves)
         wanted = {path: each for path, each in net.changes.items() if not paths or self._shown(path) in paths}
-        concerned = {path: each for path, each in wanted.items() if each.reason}
+        concerned = {path: each for path, each in wanted.items() if each.is_open}
         now = await entries(self._git, saved, await self._read(saved), list(concerned))
 
         async def load(blobs: Collection[str]) -> Mapping[str, bytes]:

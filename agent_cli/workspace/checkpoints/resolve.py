@@ -1,4 +1,4 @@
-"""Resolve files that an undo did not change because somebody else had changed them: keep the file, restore the
+"""Resolve files that an undo did not change because somebody else had changed them, or could not write: keep the file, restore the
 checkpoint's version, or merge both. The current content must be saved in a checkpoint first."""
 
 import os
@@ -38,7 +38,7 @@ async def decide(
             mine, data = present(root, path)
             if saved.get(path, Entry()) != mine:
                 reason: str | None = _UNSAVED
-            elif choice == "old":
+            elif choice == "old" or not change.reason:
                 reason = await _take(root, path, mine, change.wanted, contents)
             else:
                 reason = await _merge(root, path, (mine, data), change, contents)
@@ -47,7 +47,7 @@ async def decide(
         if reason:
             conflicts.append(Conflict(shown(path), reason))
         else:
-            after = change.wanted if choice == "old" else mine
+            after = change.wanted if choice == "old" or not change.reason else mine
             restored.append(FileChange(shown(path), kind_of_change(mine, after)))
     return RestoreReport(tuple(restored), tuple(conflicts))
 

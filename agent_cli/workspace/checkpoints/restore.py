@@ -51,6 +51,12 @@ class Change(msgspec.Struct, frozen=True):
     reason: str = ""
     """Why it does not become `wanted`; empty if it does."""
 
+    @property
+    def is_open(self) -> bool:
+        """True if the path is not in the state that it should get: changed by somebody else, or not writable when
+        it was restored."""
+        return bool(self.reason) or self.start != self.end
+
 
 Steps = list[tuple[Entry, Entry, str]]
 """States of one path before and after each relevant move, and why it does not move; empty if it does."""

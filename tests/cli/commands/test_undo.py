@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -266,6 +267,29 @@ def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World) 
     assert changed.run("redo").code == 0 and files(changed)["a.txt"] == "mine\n"
     assert changed.run("redo", "--resolve", "old").out.startswith("there is no file to decide on")
     assert changed.run("undo", "--conflicts", "old").code == 0 and files(changed) == BEFORE
+
+
+@pytest.mark.skipif(not os.getuid() and not shutil.which("setpriv"), reason="everything is writable here")
+@pytest.mark.parametrize("choice", ["old", "merge"])
+def test_a_file_that_could_not_be_written_is_restored_once_it_can(world: World, choice: str) -> None:
+    rights = "-dac_override,-dac_read_search"
+    before = [] if os.getuid() else ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}"]
+    for name in ("d/changed", "d/removed"):
+        (world.work / name).parent.mkdir(exist_ok=True)
+        (world.work / name).write_text("one\n", encoding="utf-8")
+    world.script(shell("echo two > d/changed; rm d/removed; touch d/made"), Reply(text="Changed."))
+    assert world.run("run", "change", "--mode", "yolo").code == 0
+    (world.work / "d").chmod(0o555)
+    undone = world.run("undo", before=before)
+    assert undone.code == 1 and "  skipped d/changed: Permission denied\n" in undone.out, undone
+    (world.work / "d").chmod(0o755)
+    decided = world.run("undo", "--resolve", choice)
+    assert decided.out == "Decided.\n  modified  d/changed\n  deleted   d/made\n  created   d/removed\n", decided
+    assert {path.name: path.read_text(encoding="utf-8") for path in (world.work / "d").iterdir()} == {
+        "changed": "one\n", "removed": "one\n"
+    }  # fmt: skip
+    again = world.run("undo", "--resolve", choice)
+    assert again.code == 1 and again.out.startswith("there is no file to decide on")
 
 
 def test_options_that_make_no_sense_are_errors(changed: World) -> None:
