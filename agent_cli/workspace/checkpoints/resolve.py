@@ -1,5 +1,5 @@
-"""Resolve files that an undo did not change because somebody else had changed them, or could not write: keep the file, restore the
-checkpoint's version, or merge both. The current content must be saved in a checkpoint first."""
+"""Resolve files that an undo did not change because somebody else had changed them, or could not write: keep the
+file, restore the checkpoint's version, or merge both. The current content must be saved in a checkpoint first."""
 
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping
