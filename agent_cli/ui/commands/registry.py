@@ -122,10 +122,14 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"/{lines.one_line(name, 40)}" for name in names)
 
 
+_NEAR = 0.62
+"""Similarity of a mistyped name to those that are suggested."""
+
+
 def _unknown(context: CommandContext, name: str) -> None:
     import difflib
 
-    near = difflib.get_close_matches(name, TABLE, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, TABLE, n=3, cutoff=_NEAR)
     hint = f"Did you mean {_listed(near)}?" if near else "/help lists the commands."
     context.say(f"There is no command /{lines.one_line(name, 80)}. {hint}")
 
@@ -304,12 +308,15 @@ SYNONYMS = {
     "compress": "compact",
     "continue": "resume",
     "directory": "add-dir",
+    "extensions": "plugins",
     "feedback": "bug",
     "keybindings": "keys",
+    "ps": "jobs",
     "reasoning": "effort",
     "reset": "new",
     "restore": "rewind",
     "settings": "config",
+    "shells": "jobs",
     "shortcuts": "keys",
     "stats": "cost",
     "summarize": "compact",
@@ -323,21 +330,33 @@ SYNONYMS = {
 ANSWERS = {
     "about": "`agent --version` shows the version, /status the session, /doctor checks what works.",
     "add": "Write @PATH in a prompt to attach a file. /add-dir PATH adds a folder to the workspace.",
+    "architect": "/mode plan lets the agent read and plan; /mode auto-edit lets it go on.",
+    "ask": "/mode plan lets the agent read and answer without changing anything.",
+    "auth": "`agent setup` in a shell asks for a provider's key; `agent help providers` has the variables.",
+    "code": "/mode auto-edit lets the agent edit without asking, /mode ask with.",
     "commit": "Ask for a commit in words, or run it yourself: !git commit.",
+    "docs": "`agent help` in a shell lists the documentation, `agent help TOPIC` shows a page.",
+    "drop": "/context drop N removes a message or a result from the conversation.",
     "editor": "Ctrl-G opens the line in $VISUAL or $EDITOR.",
-    "ide": "There is no connection to an editor. Ctrl-G opens the line in $VISUAL or $EDITOR.",
-    "login": "There is no login: set a provider's key, such as ANTHROPIC_API_KEY. See `agent help providers`.",
+    "git": "!git … runs git yourself, and the model sees the output with your next prompt.",
+    "ide": "An editor starts the agent itself: `agent help editors`. Ctrl-G opens the line in $VISUAL or $EDITOR.",
+    "lint": "!COMMAND runs a command yourself. `after_edit_run` under `rules` runs one after edits.",
+    "login": "`agent setup` in a shell asks for a provider's key; `agent help providers` has the variables.",
     "logout": "There is no login to end: unset the provider's key. /doctor says where it comes from.",
+    "mention": "Write @PATH in a prompt to attach a file.",
     "output-style": "Describe the style in AGENTS.md; /init writes one.",
     "plugin": "Plug-ins are added and changed from the shell: `agent plugin add SOURCE`. /plugins lists them.",
     "release-notes": "`agent --version` shows the version.",
     "run": "!COMMAND runs a command yourself.",
     "sandbox": "The sandbox is chosen at the start, by --sandbox or `sandbox` in config.yaml. /status shows it.",
+    "security-review": "/review takes instructions: /review Look for security problems.",
     "statusline": "The status line cannot be changed: it shows the model, mode, context, cost and sandbox.",
     "terminal-setup": "Nothing to set up: Ctrl-J, Alt-Enter or \\ and Enter break the line.",
+    "test": "!COMMAND runs your tests yourself; a failure goes to the model with your next prompt.",
     "upgrade": "Update with the tool that installed it, such as pipx or uv.",
     "verbose": "/more prints in full what was shortened; `--debug` writes a log.",
     "vim": "`agent config set ui.vi_mode true` turns vi keys on, from the next start.",
+    "web": "Write @URL in a prompt to attach a page.",
 }
 """Further names that other agents use, and how to do the same here, in one line."""
 OTHER_NAMES = {**ALIASES, **SYNONYMS}

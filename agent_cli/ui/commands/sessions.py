@@ -103,7 +103,8 @@ async def rename(context: CommandContext, argument: str) -> None:
         await context.submit(Rename(argument))
     else:
         title = lines.one_line(context.client.snapshot().title)
-        context.say(f"This session is called “{title}”; /rename NAME changes it.")
+        named = f"This session is called “{title}”; /rename NAME changes it." if title else ""
+        context.say(named or "This session has no name yet; /rename NAME gives it one.")
 
 
 async def fork(context: CommandContext, argument: str) -> None:

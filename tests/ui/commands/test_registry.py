@@ -565,6 +565,18 @@ async def test_own_commands_are_listed_and_never_take_a_name_that_is_taken() -> 
     assert "Your own" not in (await run("/help")).text
 
 
+async def test_a_session_without_a_name_is_said_to_have_none() -> None:
+    assert (await run("/rename", title="")).said == ["This session has no name yet; /rename NAME gives it one."]
+    assert (await run("/rename", title="mine")).said == ["This session is called “mine”; /rename NAME changes it."]
+
+
+async def test_only_like_names_are_suggested() -> None:
+    for typed, near in (("copmact", "/compact"), ("hlep", "/help"), ("contxt", "/context"), ("quite", "/quit")):
+        assert f"Did you mean {near}" in (await run(f"/{typed}")).text
+    for typed in ("nosuch", "deploy", "weather"):
+        assert "/help lists the commands." in (await run(f"/{typed}")).text
+
+
 async def test_names_of_other_agents_are_commands_or_answered_in_one_line() -> None:
     assert set(OTHER_NAMES.values()) <= set(TABLE)
     assert not OTHER_NAMES.keys() & TABLE.keys() and not OTHER_NAMES.keys() & ANSWERS.keys()
