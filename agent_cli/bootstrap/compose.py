@@ -56,7 +56,11 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
         NoModel, MissingKey: no model can be used.
     """
     enabled, later = without_late_groups(setup.config.tools.enabled)
-    registry, problems = registry_of(setup, enabled, is_answered=front.answers)
+    try:
+        registry, problems = registry_of(setup, enabled, is_answered=front.answers)
+    except UsageError as error:
+        place = setup.loaded.place("tools.enabled")
+        raise UsageError(str(error) if place.startswith("--") else f"{place}: tools.enabled: {error}") from error
     draft = existing(setup)
     env = setup.environment()
     identifier, path = (draft.session_id, Path(draft.path)) if draft else new_place(setup)

@@ -37,6 +37,11 @@ def test_the_command_line_chooses_the_tools(world: World) -> None:
     assert not {"shell", "edit_file", "recall"} & set(offered(world)) and "repo_map" in offered(world)
     wrong = world.run("run", "go", "--tools", "raed_file")
     assert wrong.code == 2 and "Did you mean read_file" in wrong.err and "Presets: core" in wrong.err
+    file = world.config / "config.yaml"
+    file.write_text("mode: ask\ntools:\n  enabled: [raed_file]\n", encoding="utf-8")
+    wrong = world.run("run", "go")
+    assert wrong.code == 2, wrong
+    assert f"{file}:3: tools.enabled: There is no tool named 'raed_file'. Did you mean read_file" in wrong.err
 
 
 def test_a_projects_tools_run_only_as_they_were_agreed_to(world: World) -> None:
