@@ -205,13 +205,16 @@ def _prompt(setup: Setup, given: str, piped: str) -> UserInput:
     """Return the input for a task, expanded if it calls a custom command or a skill.
 
     Raises:
-        UsageError: the command cannot be used, or comes with the project and is not approved.
+        UsageError: the command cannot be used, comes with the project and is not approved, or is a built-in one.
     """
     from .services.piped_input import beside
 
     if setup.chosen.positional in (None, "-"):
         return UserInput(given, is_data=True)
-    prompt = _called(setup, given) or UserInput(given)
+    prompt = _called(setup, given)
+    if prompt is None:
+        _refuse_command(given)
+        prompt = UserInput(given)
     return msgspec.structs.replace(prompt, text=beside(prompt.text, piped))
 
 
@@ -230,8 +233,6 @@ def _called(setup: Setup, given: str) -> UserInput | None:
         from .services.extensions.skill_calls import called_skill
 
         prompt = called_skill(setup, given)
-    if prompt is None and given.startswith("/"):
-        _refuse_command(given)
     return prompt
 
 
@@ -262,6 +263,8 @@ def _refuse_command(given: str) -> None:
     Raises:
         UsageError: it is one; the text says how to run it.
     """
+    if not given.startswith("/"):
+        return
     from agent_cli.ui.commands.registry import OTHER_NAMES, TABLE, parse
 
     name, argument = parse(given) or ("", "")

@@ -96,7 +96,9 @@ def test_a_task_that_is_nothing_but_a_built_in_command_is_refused(world: World) 
         done = world.run("run", task)
         assert done.code == 2 and said in done.err, done
     assert not world.bodies()
-    world.script(*[Reply(text="Ok.")] * 3)
+    world.script(*[Reply(text="Ok.")] * 4)
+    line = '{"type": "user_input", "text": "/undo"}\n'
+    assert world.run("run", "--input-format", "stream-json", text=line).code == 0
     assert world.run("run", "/status answers 500; fix it").code == 0
     assert world.run("run", text="/undo").code == 0
     command(world.home, ".claude/commands/todo.md", "Take it back.")
