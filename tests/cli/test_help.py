@@ -95,6 +95,11 @@ def test_help_is_found_behind_other_words_but_not_behind_two_dashes(world: World
     assert "unexpected" in world.run("run", "a", "--", "--help").err
 
 
+def test_help_does_not_care_about_case(world: World) -> None:
+    assert world.run("help", "Undo").out.startswith("Usage: agent undo")
+    assert world.run("help", "MCP").out.startswith("# MCP servers")
+
+
 NONE = (
     "there is no session with the ID or name '{}'; `agent sessions list --all` shows them all, and "
     "`agent sessions search WORD` finds one by what was said"

@@ -78,8 +78,8 @@ def help_command(
         print("\n".join(_contents(pages)))
     elif page := _found(name, pages):
         _show(pages[page].read_text(encoding="utf-8"), page)
-    elif words[0] in COMMANDS or words[0] in TABLES:
-        return int(context.obj(words))
+    elif words[0].lower() in (*COMMANDS, *TABLES):
+        return int(context.obj([word.lower() for word in words]))
     else:
         raise UsageError(_unknown(" ".join(words), name, pages))
     return 0

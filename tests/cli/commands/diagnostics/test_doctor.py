@@ -87,6 +87,13 @@ def test_doctor_lists_every_file_with_its_state_and_cost(world: World) -> None:
     assert "inert   .mcp.json" in shown and "tokens to every request" in shown
 
 
+def test_doctor_says_that_there_are_no_files_and_what_json_is_for(world: World) -> None:
+    assert world.run("doctor", "--files").out.startswith("No files of instructions, skills")
+    assert json.loads(world.run("doctor", "--files", "--json").out) == []
+    wrong = world.run("doctor", "--json")
+    assert wrong.code == 2 and not wrong.out and "write `agent doctor --files --json`" in wrong.err
+
+
 def test_doctor_says_that_a_model_is_not_offered(world: World) -> None:
     done = world.run("doctor")
     assert done.code == 0
