@@ -26,6 +26,10 @@ add --effort "$EFFORT"
 add --max-findings "$MAX_FINDINGS"
 add --max-cost "$MAX_COST"
 add --timeout "$TIMEOUT"
+if [[ -n "$PREVIOUS" && ! -e "$PREVIOUS" ]]; then
+  echo "agent review: there is no review of an earlier push yet" >&2
+  PREVIOUS=""
+fi
 add --previous "$PREVIOUS"
 add --also "${SARIF_FILE:+sarif=$SARIF_FILE}"
 add --also "${PR_REVIEW_FILE:+pr-review=$PR_REVIEW_FILE}"

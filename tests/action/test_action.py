@@ -178,6 +178,14 @@ def test_the_key_is_in_the_environment_of_the_program_and_nowhere_else(tmp_path:
     assert refused[0] == 2 and "api-key-variable" in refused[1]
 
 
+def test_the_first_push_has_no_earlier_review(tmp_path: Path) -> None:
+    code, said, outputs, arguments = reviewed(tmp_path, PREVIOUS="last.json")
+    assert (code, outputs["conclusion"]) == (0, "success") and "no review of an earlier push yet" in said
+    assert not any(each.startswith("--previous") for each in arguments)
+    (tmp_path / "work" / "last.json").write_text("{}")
+    assert "--previous=last.json" in reviewed(tmp_path, PREVIOUS="last.json")[3]
+
+
 def test_texts_of_strangers_stay_one_argument(tmp_path: Path) -> None:
     odd = "--mode yolo; $(touch proof) `touch proof`"
     _, _, _, arguments = reviewed(
