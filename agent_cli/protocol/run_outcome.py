@@ -12,6 +12,9 @@ from .operations import UserInput
 from .stop_reason import StopReason, exit_code
 from .usage import NON_CONVERSATION_KINDS, Totals, UsageTotals
 
+NOTHING_SENT = UsageTotals(0, 0, 0, 0, 0, 0)
+"""The tokens of a run without a request."""
+
 
 class ChangedFile(msgspec.Struct, frozen=True):
     """A file the run changed, with its line counts."""
@@ -167,12 +170,16 @@ _UNFIT_AT_ONCE = "The answer does not fit the schema: {}"
 
 
 def usage_of(spent: Totals) -> UsageTotals:
-    """Return the token totals of a run."""
+    """Return the token totals of a run. Without a request they are known: nothing was sent."""
+    if not spent.requests:
+        return NOTHING_SENT
     return UsageTotals(*(getattr(spent, name) for name in UsageTotals.__struct_fields__))
 
 
 def known_cost(spent: Totals) -> float | None:
-    """Return the cost of a run as far as prices are known; None if none is known."""
+    """Return the cost of a run as far as prices are known; None if none is known, 0 without a request."""
+    if not spent.requests:
+        return 0.0
     return spent.cost_usd if spent.cost_usd or not spent.unpriced else None
 
 

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import time
 from pathlib import Path
@@ -208,6 +209,23 @@ def test_what_a_batch_costs_counts_towards_the_limit_of_a_day(world: World) -> N
     assert done.code == 8, done
     found = [each["outcome"] for each in results(world.home / "out")]
     assert found[0] == "done" and found[-2:] == ["limit"] * 2
+
+
+def test_an_attempt_stopped_before_its_first_request_costs_nothing_and_says_which_limit_it_was(
+    world: World,
+) -> None:
+    (world.config / "config.yaml").write_text(PRICES, encoding="utf-8")
+    repository(world.work)
+    out = world.home / "out"
+    tasks = tasks_file(world, [{**task, "prompt": "nothing"} for task in _tasks(world, 3, max_cost=0.0001)])
+    done = batch(world, tasks, "--budget", "0.00015")
+    assert done.code == 8 and not world.bodies(), done
+    assert [(each["outcome"], each["cost_usd"], each["turns"]) for each in results(out)] == [("limit", 0.0, 0)] * 3
+    assert re.search(r"(?m)^limit     t0  .*\$0.0000  cost limit$", done.out)
+    refused = batch(world, tasks, "--budget", "0")
+    assert refused.code == 2 and "--budget: 0 is not greater than 0" in refused.err
+    rest = batch(world, tasks_file(world, _tasks(world, 1, max_cost=0.5)), "--budget", "0.25")
+    assert rest.code == 5 and "0.25 USD of it are left, and the next attempt may cost 0.5" in rest.out
 
 
 def test_a_budget_for_a_model_without_prices_is_refused(world: World) -> None:

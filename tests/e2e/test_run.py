@@ -150,6 +150,8 @@ def test_exit_codes(world: World, case: str) -> None:
     stream_of(done)
     assert (done.code, done.result["stop_reason"]) == (code, reason), done.err
     assert "Traceback" not in done.err
+    if case == "cost before the first":
+        assert (done.result["cost_usd"], done.result["turns"], done.result["usage"]["input"]) == (0.0, 0, 0)
     assert bool(done.result["unmet_rules"]) == (reason == "rules_unmet")
     assert (done.result["error"] is not None) == (case in ("unknown model", "context") or code in (3, 4))
     if code in (3, 4):

@@ -15,8 +15,8 @@ from agent_cli.model.routing import MissingKey, NoModel
 from agent_cli.model.types.base import ModelError
 from agent_cli.policy.rules.rule import RuleError
 from agent_cli.protocol.events import ErrorInfo
+from agent_cli.protocol.run_outcome import NOTHING_SENT
 from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
-from agent_cli.protocol.usage import UsageTotals
 from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import StoreError
 from agent_cli.ui.early_signals import StoppedEarly
@@ -118,7 +118,7 @@ def _result(reason: StopReason, error: ErrorInfo, code: int) -> RunResult:
         stop_reason=reason,
         exit_code=code,
         text="",
-        usage=UsageTotals(0, 0, 0, 0, 0, 0),
+        usage=NOTHING_SENT,
         cost_usd=0.0,
         turns=0,
         duration_s=0.0,

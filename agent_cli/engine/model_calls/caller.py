@@ -275,9 +275,9 @@ class ModelCaller:
             book = partial(self._book, scope)
             attempt = ModelCall(self._session, small or self._models.model, kind, scope.turn_id, book)
             info = attempt.model.info
-            scope.emit(ev.StepStarted(step=step, model=attempt.name, kind=kind))
             admit = partial(self._admit, attempt, request)
             admitted = admit()
+            scope.emit(ev.StepStarted(step=step, model=attempt.name, kind=kind))
             if self._spending.unbounded(info):
                 self._say_unbounded(f"{attempt.name} has no known prices", scope)
 

@@ -42,7 +42,8 @@ class Budget:
             return max_cost
         wanted = max_cost if max_cost is not None else min(self._usual(), self.left)
         if wanted > self.left + _SMALLEST or wanted < _SMALLEST:
-            raise ValueError(f"{max(self.left, 0):.2f} USD of the budget are left, and {wanted:.2f} are needed")
+            needed = f", and the next attempt may cost {wanted:.4g}" if wanted > self.left else ""
+            raise ValueError(f"{max(self.left, 0):.4g} USD of it are left{needed}")
         self._reserved[key] = wanted
         return wanted
 

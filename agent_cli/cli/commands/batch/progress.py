@@ -164,6 +164,8 @@ def ended_line(event: events.AttemptEnded) -> str:
         parts.append(f"+{result.patch.added} −{result.patch.removed} in {number(len(result.patch.files), 'file')}")
     if result.error:
         parts.append(one_line(result.error.message, 200))
+    elif result.outcome == "limit":
+        parts.append(result.stop_reason.replace("_", " "))
     if event.will_repeat:
         parts.append("will be repeated")
     return "  ".join(parts)

@@ -89,6 +89,8 @@ def start_batch(request: BatchRequest, tasks: Sequence[Task] | None = None) -> i
         StoreError: the results can no longer be written.
     """
     refuse_for_the_model("start a batch")
+    if request.budget is not None and not request.budget > 0:
+        raise UsageError(f"--budget: {request.budget:g} is not greater than 0")
     out = _out(request)
     try:
         return asyncio.run(_run(request, out, tasks))
