@@ -56,11 +56,7 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
         NoModel, MissingKey: no model can be used.
     """
     enabled, later = without_late_groups(setup.config.tools.enabled)
-    try:
-        registry, problems = registry_of(setup, enabled, is_answered=front.answers)
-    except UsageError as error:
-        place = setup.loaded.place("tools.enabled")
-        raise UsageError(str(error) if place.startswith("--") else f"{place}: tools.enabled: {error}") from error
+    registry, problems = registry_of(setup, enabled, is_answered=front.answers)
     draft = existing(setup)
     env = setup.environment()
     identifier, path = (draft.session_id, Path(draft.path)) if draft else new_place(setup)
@@ -259,7 +255,9 @@ def registry_of(setup: Setup, enabled: tuple[str, ...], *, is_answered: bool) ->
                 problems += wrong
         return default_registry(enabled, is_answered, extra, web.private_hosts), problems
     except ToolError as error:
-        raise UsageError(str(error)) from error
+        place = setup.loaded.place("tools.enabled")
+        is_option = place.startswith("--")
+        raise UsageError(str(error) if is_option else f"{place}: tools.enabled: {error}") from error
 
 
 def _about_project(setup: Setup) -> tuple[str, ...]:

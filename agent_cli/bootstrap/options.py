@@ -226,7 +226,10 @@ def _refuse_other_commands(command: str, words: Sequence[str]) -> None:
         raise UsageError(f"there is no command {words[0]!r}: {OTHER_COMMANDS[words[0]]}")
 
 
-_KEY = "`agent setup` asks for a key of a provider; `agent help providers` names every variable"
+_KEY = (
+    "`agent setup` asks for a key if none is set, `agent -m PROVIDER/MODEL` for one of that provider; `agent help"
+    " providers` names every variable"
+)
 _RUN = "`agent run TASK` runs one task non-interactively"
 _UPDATE = "update with the tool that installed it, such as `pipx upgrade agent-cli`"
 OTHER_COMMANDS = {

@@ -92,6 +92,7 @@ def test_what_an_agent_would_refuse_is_said_before_anything_starts(world: World)
         ({"tools": "core,nothing"}, "`tools`: There is no tool named 'nothing'"),
         ({"config": {"limits.turns": "many"}}, "`config.limits.turns`: write a whole number or null"),
         ({"config": {"permissions.allow": ["sh("]}}, "`config.permissions.allow`: 'sh(' is not a rule"),
+        ({"config": {"tools.enabled": ["nothing"]}}, "`config`: There is no tool named 'nothing'"),
         ({"schema": {"type": 5}}, "`schema`: not a JSON Schema"),
     ]
     tasks = [{"id": f"t{number}", "prompt": "x", **values} for number, (values, _) in enumerate(wrong, start=1)]

@@ -305,4 +305,6 @@ def test_the_login_of_an_editor_asks_for_a_key_and_ends_well(bare: _Bare, words:
         person.wait("Saved in ")
         assert person.finish() == 0
         _unseen(bare, person, besides=bare.config / "keys.yaml")
-    assert bare.run(*words).out == "A model can be used: nothing to set up.\n"
+    done = bare.run(*words)
+    assert done.out == "A model can be used: nothing to set up.\n"
+    assert "The key of another provider: `agent -m PROVIDER/MODEL` asks for it." in done.err

@@ -79,7 +79,7 @@ def refusal_of(task: Task, *, is_here: bool) -> Refusal | None:
 
 
 def _setup(task: Task, *, is_here: bool) -> Setup:
-    values = {name: value for name in ("model", "effort", "mode", "sandbox") if (value := getattr(task, name))}
+    values = {name: value for name in _FIELDS if (value := getattr(task, name))}
     options = ParsedOptions("run", {**values, "set": settings_of(task)})
     return Setup(options, embedding=Embedding(reads=frozenset(("user",)) if is_here else frozenset()))
 
@@ -107,14 +107,13 @@ def _of_model(task: Task, setup: Setup) -> Refusal | None:
 
 
 def _of_tools(task: Task, setup: Setup) -> Refusal | None:
-    if not task.tools:
+    if not (task.tools or task.config):
         return None
     from agent_cli.bootstrap.compose import registry_of
     from agent_cli.tools.registry import without_late_groups
 
-    names = tuple(name.strip() for name in task.tools.split(",") if name.strip())
     try:
-        registry_of(setup, without_late_groups(names)[0], is_answered=False)
+        registry_of(setup, without_late_groups(setup.config.tools.enabled)[0], is_answered=False)
     except UsageError as error:
-        return Refusal("tools", str(error))
+        return Refusal("tools" if task.tools else "config", str(error))
     return None
