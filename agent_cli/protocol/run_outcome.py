@@ -63,6 +63,7 @@ class RunOutcome:
         self.completed = False
         self.error: ev.ErrorInfo | None = None
         self.turns = 0
+        self._has_called = False
         self.unmet_rules: tuple[str, ...] = ()
         self.structured: Any = None
         self.unfit = ""
@@ -93,8 +94,9 @@ class RunOutcome:
         match event:
             case ev.SessionStarted():
                 self.session_id = event.session_id
-            case ev.StepStarted() if event.kind not in NON_CONVERSATION_KINDS:
-                self.turns += 1
+            case ev.StepStarted():
+                self._has_called = True
+                self.turns += event.kind not in NON_CONVERSATION_KINDS
             case ev.AnswerCompleted():
                 self.text = event.text or self.text
             case ev.ToolCallFinished() | ev.AgentEvent(event=ev.ToolCallFinished()):
@@ -138,6 +140,16 @@ class RunOutcome:
         """Return the usage of the run, given the session's current totals."""
         return now.since(self._before)
 
+    def cost_usd(self, now: Totals) -> float | None:
+        """Return the cost of the run as far as prices are known; 0 if no model was called."""
+        spent = self.spent(now)
+        return known_cost(spent) if self._has_called or spent.requests else 0.0
+
+    def usage(self, now: Totals) -> UsageTotals:
+        """Return the token totals of the run; 0 if no model was called."""
+        spent = self.spent(now)
+        return usage_of(spent) if self._has_called or spent.requests else NOTHING_SENT
+
     def _record(self, call: ev.AnyEvent) -> None:
         """Record the effects of a tool call made by the run or one of its sub-agents."""
         assert isinstance(call, ev.ToolCallFinished)
@@ -170,16 +182,12 @@ _UNFIT_AT_ONCE = "The answer does not fit the schema: {}"
 
 
 def usage_of(spent: Totals) -> UsageTotals:
-    """Return the token totals of a run. Without a request they are known: nothing was sent."""
-    if not spent.requests:
-        return NOTHING_SENT
+    """Return the token totals of a run."""
     return UsageTotals(*(getattr(spent, name) for name in UsageTotals.__struct_fields__))
 
 
 def known_cost(spent: Totals) -> float | None:
-    """Return the cost of a run as far as prices are known; None if none is known, 0 without a request."""
-    if not spent.requests:
-        return 0.0
+    """Return the cost of a run as far as prices are known; None if none is known."""
     return spent.cost_usd if spent.cost_usd or not spent.unpriced else None
 
 

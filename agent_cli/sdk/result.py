@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.protocol.events import ErrorInfo
-from agent_cli.protocol.run_outcome import ChangedFile, CommandRun, Denied, RunOutcome, known_cost, usage_of
+from agent_cli.protocol.run_outcome import ChangedFile, CommandRun, Denied, RunOutcome
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.protocol.usage import Totals, UsageTotals
 
@@ -39,14 +39,13 @@ class Result(msgspec.Struct, frozen=True):
 
 def result_of(outcome: RunOutcome, now: Totals) -> Result:
     """Return the result of a run; `now` are the session's totals at its end."""
-    spent = outcome.spent(now)
     return Result(
         text=outcome.text,
         data=None if outcome.unfit else outcome.structured,
         changed_files=outcome.changed_files,
         commands=outcome.commands,
-        cost_usd=known_cost(spent),
-        usage=usage_of(spent),
+        cost_usd=outcome.cost_usd(now),
+        usage=outcome.usage(now),
         stop_reason=outcome.stop_reason,
         exit_code=outcome.exit_code(),
         session_id=outcome.session_id,

@@ -181,6 +181,11 @@ def test_an_interrupted_review_tells_what_it_has(world: World) -> None:
     process.send_signal(signal.SIGINT)
     done = finish(process)
     assert done.code == 130 and "INCOMPLETE (interrupted)" in done.out and "[not checked]" in done.out
+    world.script(Reply(hang="before_headers"))
+    process = world.start("review", "-q", "--format", "json")
+    until(lambda: len(world.server.requests) == 4)
+    process.send_signal(signal.SIGINT)
+    assert json.loads(finish(process).out)["cost_usd"] is None, "a request was sent, and nobody knows its cost"
 
 
 def test_names_of_files_give_the_runner_of_a_workflow_no_orders(world: World) -> None:

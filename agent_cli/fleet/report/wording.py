@@ -83,7 +83,7 @@ def score_lines(summary: Summary) -> dict[str, str]:
     }
     if summary.valid.detectable is not None:
         lines["Smallest detectable difference"] = (
-            f"{summary.valid.detectable * 100:.1f} points to another run of {summary.valid.of} tasks "
+            f"{summary.valid.detectable * 100:.1f} points to another run of the same number of tasks "
             "(two-sided 5 %, power 80 %)"
         )
     return lines

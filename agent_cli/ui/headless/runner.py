@@ -26,7 +26,7 @@ from agent_cli.protocol.operations import (
     Shutdown,
     UserInput,
 )
-from agent_cli.protocol.run_outcome import ChangedFile, CommandRun, Denied, RunOutcome, known_cost, usage_of
+from agent_cli.protocol.run_outcome import ChangedFile, CommandRun, Denied, RunOutcome
 from agent_cli.protocol.sanitize import clean, escape_json
 from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason
 from agent_cli.protocol.usage import UsageTotals
@@ -381,7 +381,8 @@ class Run:
         reason, number = stopped or outcome.stop_reason, self._stopper.signal
         is_by_signal = bool(number) and reason == self._stopper.reason
         code = 128 + number if is_by_signal else outcome.exit_code(stopped, verified=self._verified)
-        spent = outcome.spent(self._client.snapshot().totals)
+        totals = self._client.snapshot().totals
+        spent = outcome.spent(totals)
         return RunResult(
             seq=self._seq + 1,
             submission_id=self._id,
@@ -391,8 +392,8 @@ class Run:
             exit_code=code,
             text=outcome.text,
             structured=outcome.structured,
-            usage=usage_of(spent),
-            cost_usd=known_cost(spent),
+            usage=outcome.usage(totals),
+            cost_usd=outcome.cost_usd(totals),
             usage_is_partial=spent.unmetered > 0 and spent.input is not None,
             cost_is_partial=spent.unpriced > 0 and bool(spent.cost_usd),
             turns=outcome.turns,
