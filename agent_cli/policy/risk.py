@@ -144,6 +144,7 @@ class _Place(NamedTuple):
 
 def _of_line(line: str, place: _Place, is_scratch: IsScratch) -> str:
     found = []
+    deleted: dict[_Place, list[str]] = {}
     places = [place]  # more than one if a `cd` may have failed
     try:
         for part in parse(line):
@@ -151,13 +152,17 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch) -> str:
             last = len(each.commands) - 1
             for here in places:
                 for at, command in enumerate(each.commands):
-                    found.append(_of_command(command, at < last or bool(each.scripts), here, is_scratch))
+                    if _is_deletion(command):
+                        deleted.setdefault(here, []).extend(w for w in command.argv[1:] if w[:1] != "-")
+                    else:
+                        found.append(_of_command(command, at < last or bool(each.scripts)))
                 found += [_of_line(script, here, is_scratch) for script in each.scripts]
             if program(part) == "cd":
                 entered = [here.entered(part.argv[1:]) for here in places]
                 places = list(dict.fromkeys([*entered, *(places if part.operator != "&&" else [])]))[:_MOST_PLACES]
     except Unsure as doubt:
         return f"not known in advance ({doubt}): anything this user may do"
+    found += [_deletes([*dict.fromkeys(words)], here, is_scratch) for here, words in deleted.items()]
     said = [each for each in dict.fromkeys(found) if each]
     if not said:
         return "only reads"
@@ -172,7 +177,12 @@ def _gravity(risk: str) -> int:
     return next((at for at, begin in enumerate(_GRAVITY) if risk.startswith(begin)), len(_GRAVITY))
 
 
-def _of_command(command: SimpleCommand, runs_another: bool, place: _Place, is_scratch: IsScratch) -> str:
+def _is_deletion(command: SimpleCommand) -> bool:
+    name = program(command)
+    return name in ("rm", "rmdir", "unlink", "shred") or (name == "find" and "-delete" in command.argv)
+
+
+def _of_command(command: SimpleCommand, runs_another: bool) -> str:
     """Return the risk of one command; "" if it only reads, or only runs another one."""
     written = [path for path in command.writes if not path.startswith("/dev/")]
     extends = f"overwrites or extends {_listed(written)}" if written else ""
@@ -185,9 +195,6 @@ def _of_command(command: SimpleCommand, runs_another: bool, place: _Place, is_sc
         return extends
     if not name:
         return _SETS
-    words = [word for word in command.argv[1:] if not word.startswith("-")]
-    if name in ("rm", "rmdir", "unlink", "shred") or (name == "find" and "-delete" in command.argv):
-        return _deletes(words, place, is_scratch)
     for programs, begins, meaning in _BY_PROGRAM:
         if re.fullmatch(programs, name) and re.match(begins, " ".join(command.argv[1:]).strip()):
             return f"{meaning}: {' '.join(command.argv)[:60]}" if meaning == _CODE else meaning

@@ -110,7 +110,8 @@ COVERED = "undo restores it, but for large ignored folders such as node_modules"
         ("cd a && cd .. && rm x", f"deletes x below {ROOT}; {COVERED}"),
         ("cd ~/x && rm a", f"deletes ~/x/a outside {ROOT}; undo does not restore that"),
         ("cd /etc && sh -c 'rm x'", f"deletes /etc/x outside {ROOT}; undo does not restore that"),
-        ("for d in a ../b; do rm -rf $d; done", f"deletes ../b outside {ROOT}; undo does not restore that; also deletes a below {ROOT}; {COVERED}"),
+        ("for d in a ../b; do rm -rf $d; done", f"deletes ../b outside {ROOT}; undo does not restore that"),
+        ("for d in a b c; do make $d; rm -rf ../$d; done", f"deletes ../a, ../b, ../c outside {ROOT}; undo does not restore that; also runs code of this project: make a"),
         ("cd - && rm x", "not known in advance (a change of directory that cannot be followed): anything this user may do"),
     ],
 )  # fmt: skip
