@@ -71,8 +71,8 @@ HOSTILE = (
 
 
 def found_in(mode: Mode, **facts: Any) -> Policy:
-    """A policy over a workspace from which no link leads outside."""
-    return ruled(mode=mode, links_out=lambda: False, **facts)
+    """A policy over a workspace from which no link leads outside, nor any part of a name."""
+    return ruled(mode=mode, links_out=lambda: False, splits_out=lambda: False, **facts)
 
 
 @each_row("line", READ)
@@ -100,8 +100,30 @@ def test_a_link_that_leads_outside_is_not_followed_unseen(tmp_path: Path) -> Non
     assert permissions.policy().links_out()
 
 
+@each_row("folder", ["a ", "a\t", 'a "', "a\n", "'", "a ..", "..\\ b", '"..', "x .. y"])
+def test_a_name_that_xargs_takes_apart_opens_nothing_outside(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder / "etc").mkdir(parents=True)
+    (tmp_path / folder / "etc" / "hostname").touch()
+    permissions = Permissions(Workspace(tmp_path.resolve()), (), mode="ask")
+    given = permissions.policy()
+    assert given.splits_out() and not given.links_out()
+    for line in ("find . -type f | xargs cat", "git ls-files | xargs wc -l", "grep -rl x . | xargs -n1 head"):
+        assert kind(run(line, ruled(mode="ask", links_out=lambda: False, splits_out=lambda: True))) == "ask"
+    for line in ("find . -type f -print0 | xargs -0 cat", "git ls-files -z | xargs --null wc -l"):
+        assert kind(run(line, ruled(mode="ask", links_out=lambda: False, splits_out=lambda: True))) == "allow"
+
+
+def test_ordinary_names_with_blanks_are_no_reason_to_ask(tmp_path: Path) -> None:
+    for name in ("My Notes.md", " leading", "it's", "a..b", "...", "x ...y"):
+        (tmp_path / name).touch()
+    permissions = Permissions(Workspace(tmp_path.resolve()), (), mode="ask")
+    assert not permissions.policy().splits_out()
+    (tmp_path / "out ").symlink_to("/etc/hostname")
+    assert permissions.policy().splits_out() and permissions.policy().links_out()
+
+
 def test_rules_and_changed_programs_count() -> None:
-    line = "find . -type f | xargs wc -l"
+    line = "find . -type f -print0 | xargs -0 wc -l"
     assert kind(run(line, ruled("deny shell(wc *)", mode="ask"))) == "deny"
     assert kind(run(line, ruled("ask shell(xargs *)", mode="ask"))) == "ask"
     for name in ("find", "xargs", "wc"):

@@ -18,6 +18,7 @@ from agent_cli.fs.git_files import may_be_repository
 from agent_cli.policy.authorize import Policy, authorize, combine, may_leave
 from agent_cli.policy.rules.path_verdict import watched
 from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, Rules, parse_rule
+from agent_cli.policy.shell.found_files import splits_out
 from agent_cli.protocol.actions import (
     Action,
     Allow,
@@ -216,7 +217,8 @@ class Permissions:
             resolve=_resolve,
             hidden=partial(self._hidden, _expanded),
             names=partial(_names, _expanded),
-            links_out=self._links_out,
+            links_out=partial(self._leads_out, self._is_link_out),
+            splits_out=partial(self._leads_out, splits_out),
             script=_script,
             searched=self._searched,
             plain_git=self._plain_git,
@@ -246,16 +248,21 @@ class Permissions:
         return MatchingFiles(self._workspace.roots, self._is_closed)
 
     @cached_property
-    def _links(self) -> "MatchingFiles":
+    def _leading_out(self) -> "MatchingFiles":
+        """Links that lead out of the workspace, and names whose parts may."""
         from agent_cli.workspace.matching_files import MatchingFiles
 
         def leads_out(path: str) -> bool:
-            return os.path.islink(path) and not self._workspace.contains(os.path.realpath(path))
+            return splits_out(path) or self._is_link_out(path)
 
         return MatchingFiles(self._workspace.roots, leads_out, links=True)
 
-    def _links_out(self) -> bool:
-        return bool(self._links.paths()) or not self._links.is_complete
+    def _leads_out(self, does: Callable[[str], bool]) -> bool:
+        found = any(map(does, self._leading_out.paths()))
+        return found or not self._leading_out.is_complete
+
+    def _is_link_out(self, path: str) -> bool:
+        return os.path.islink(path) and not self._workspace.contains(os.path.realpath(path))
 
     def _closed_below(self, policy: Policy, folder: str) -> tuple[str, ...] | None:
         """Return the closed files of the workspace below a folder; None for a folder that is outside or too large

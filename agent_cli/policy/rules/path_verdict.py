@@ -63,6 +63,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Returns the real paths below a folder that rules currently deny; None if unknown."""
     links_out: Callable[[], bool] = lambda: True
     """Returns True if a link in the workspace may lead outside."""
+    splits_out: Callable[[], bool] = lambda: True
+    """Returns True if a name in the workspace may name something outside when it is split at blanks."""
     script: Callable[[str], str] = lambda path: ""
     """Returns the text of a small file that a command may run as a script; empty if there is none."""
     hard_links: Callable[[str], tuple[str, ...]] = lambda path: ()

@@ -3,12 +3,14 @@
 They count as read-only only in the sandbox, which hides closed files: no word names what they open.
 """
 
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 
 import msgspec
 
+from ..rules.path_verdict import Policy
 from .parser import SimpleCommand, Word
 from .readonly_commands import READERS, Reading, reading
 
@@ -29,6 +31,8 @@ _NAMES_ONLY: dict[str, str] = {
 """Programs that print names of files in the folders they are given → the words they may have for that."""
 _ACTIONS = ("-exec", "-print", "-print0")
 _TESTS_OF_NAMES = re.compile(r"-i?(?:name|path) x(?: -or? -i?(?:name|path) x)*")
+_UNSPLIT = frozenset(("-0", "--null", "-0r", "-r0"))
+"""Options of xargs with which it takes each name as it is."""
 _NAME_LINKS = ("git", "ls")
 """Those that name links too."""
 _LISTS: dict[str, str] = {
@@ -49,18 +53,17 @@ _KEEPS_LINES: dict[str, str] = {
 
 
 def readings(
-    commands: Sequence[SimpleCommand], before: Sequence[SimpleCommand], links_out: Callable[[], bool]
+    commands: Sequence[SimpleCommand], before: Sequence[SimpleCommand], policy: Policy
 ) -> tuple[Reading, ...]:
     """Return what each of some commands reads: `find` or `xargs`, and those it runs. Empty if one of them is not
-    known to only read. `before` are the commands whose output the first one reads; `links_out` returns True if a
-    link may lead outside the workspace."""
+    known to only read. `before` are the commands whose output the first one reads."""
     outer, *inner = commands
     if not inner or outer.assigns or outer.background or outer.has_unseen_words:
         return ()
     if outer.argv[0] == "find":
         return _of_find(outer, inner)
     if outer.argv[0] == "xargs" and len(inner) == 1:
-        return _of_xargs(inner[0], before, links_out)
+        return _of_xargs(outer, inner[0], before, policy)
     return ()
 
 
@@ -122,7 +125,7 @@ def _split(words: tuple[Word, ...]) -> tuple[list[Word], list[list[str]]]:
 
 
 def _of_xargs(
-    command: SimpleCommand, before: Sequence[SimpleCommand], links_out: Callable[[], bool]
+    xargs: SimpleCommand, command: SimpleCommand, before: Sequence[SimpleCommand], policy: Policy
 ) -> tuple[Reading, ...]:
     spec = READERS.get(command.argv[0])
     if spec is None or spec.globs != "any" or not spec.takes_any:  # a name may look like an option
@@ -130,9 +133,18 @@ def _of_xargs(
     read = reading(msgspec.structs.replace(command, has_unseen_words=False))
     if read is None or (spec.paths and not _are_names(before)):
         return ()
-    if spec.paths and before[0].argv[0] in _NAME_LINKS and links_out():
+    if spec.paths and before[0].argv[0] in _NAME_LINKS and policy.links_out():
+        return ()
+    if spec.paths and _UNSPLIT.isdisjoint(xargs.argv) and policy.splits_out():
         return ()
     return (Reading(in_sandbox=True), _on_found(read, _SEARCHED) if spec.paths else read)
+
+
+def splits_out(path: str) -> bool:
+    """Return True if the last part of a path may make it name something outside when xargs splits it at blanks and
+    removes quotes: in a folder called `a `, the file `a /etc/passwd`."""
+    plain = re.sub(r"[\"'\\]", "", os.path.basename(path))
+    return not plain or plain[-1].isspace() or ".." in plain.split()
 
 
 def _on_found(read: Reading, folders: tuple[Word, ...]) -> Reading:

@@ -350,7 +350,7 @@ def _known_readings(
         return ()
     from .found_files import readings
 
-    return readings(commands, before, policy.links_out)
+    return readings(commands, before, policy)
 
 
 def _adds_nothing(wrapper: SimpleCommand) -> bool:
