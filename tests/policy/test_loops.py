@@ -43,6 +43,9 @@ UNSURE = [
     "for f in a; do break; done", "time for f in a; do ls; done", "for f in a; do (ls); done", "for ((i=0;i<1;i++)); do ls; done",
     "for f in a; do cat \"$(echo $f)\"; done", "for f in a; do cat `echo $f`; done", "for f in a; do cat <<<$f; done",
     "for f in a; do x() { ls; }; done", "f\\or f in a; do ls; done; cat $f", "ls | ! wc", "! ! ls", "!", "! A=b ls", "cat $?", "echo x > $?", "echo $$", "echo $x", "ls $?; echo", "echo ${PIPESTATUS[x]}", "echo ${?:-$x}", "$? echo", "! $x",
+    'for f in "x y"; do echo hi; for g in $f; do cat "$g"; done; done', 'echo a; for f in $?; do cat "$f"; done', "echo a; [[ -f $? ]]", "echo a; A=$? ls",
+    "for g in a; do for f in ' -v g'; do printf $f b; cat $g; done; done", "for f in a; do printf 'b%jn' f; cat $f; done", "for f in a; do printf 'b%zn' f; cat $f; done",
+    "for i in {1..1\u0663}; do cat $i; done", "for i in $(seq \u0663); do cat $i; done",
 ]  # fmt: skip
 
 
@@ -113,6 +116,16 @@ def test_after_a_change_of_variables_a_loop_is_not_certain(altered: str) -> None
         ("cat a; cat b", "allow" if altered != "IFS" else "ask"),
     ):
         assert kind(authorize(RunCommand(line, ROOT, (altered,)), ruled(mode="ask"))) == wanted
+
+
+@pytest.mark.parametrize("facts", [{"functions": ("seq",)}, {"shadowed": ("seq",)}, {"shadowed": ("*",)}])
+@pytest.mark.parametrize("line", ["for i in $(seq 2); do cat $i; done", "sh -c 'for i in $(seq 2); do cat $i; done'"])
+def test_numbers_are_known_only_if_seq_is_the_program_of_the_machine(
+    line: str, facts: dict[str, tuple[str, ...]]
+) -> None:
+    given = ruled("deny read(secret)", "allow shell", mode="yolo", sandboxed=False)
+    assert kind(authorize(RunCommand(line, ROOT), given)) == "allow"
+    assert kind(authorize(RunCommand(line, ROOT, **facts), given)) == "ask"
 
 
 def test_a_question_names_each_command_once_for_each_word() -> None:

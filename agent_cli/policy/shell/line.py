@@ -24,7 +24,7 @@ from ..rules.rule import BUILT_IN_PLACE, Effect, Rule
 from . import destructive
 from .carried_commands import carried_commands
 from .named_files import FilesVerdict, files_named, real_path
-from .parser import SimpleCommand, Unsure, Word, parse
+from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
 from .sandbox_needs import SandboxNeed, need_of, unread_need
@@ -193,9 +193,8 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
 def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
     """Return each simple command with its directory, or with both if a `cd` before it may fail unnoticed."""
     parts = parse(line)
-    if any(part.block for part in parts) and any(name == "IFS" or name.islower() for name in policy.altered):
-        raise Unsure("a loop after a change of variables")
-    is_one_chain = all(part.operator in ("&&", "|", "") for part in parts if part.block != "inside")
+    _check_session(line, parts, policy)
+    is_one_chain = is_chain(parts)
     places: tuple[str, ...] = (cwd,)
     found = []
     for at, part in enumerate(parts):
@@ -203,13 +202,31 @@ def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
         found.append(CommandInPlace(part, inside, places[0], places[1:]))
         if any(program(command) in ("cd", "pushd", "popd") for command in inside.commands):
             is_followed = part.argv[0] == "cd" and part.operator in ("&&", ";", "\n", "") and not part.block
+            if any(program(before) == "shopt" for before in parts[:at]):
+                raise Unsure("a change of directory after a change of the shell's options")
             if not is_followed or (at and parts[at - 1].operator in ("|", "|&", "||")):
                 raise Unsure("a change of directory that may not happen")
             entered = tuple(_entered(part, place, policy) for place in places)
-            places = entered if is_one_chain else tuple(dict.fromkeys((*entered, *places)))
+            is_sure = is_one_chain and not part.negated
+            places = entered if is_sure else tuple(dict.fromkeys((*entered, *places)))
             if len(places) > _MOST_PLACES:
                 raise Unsure("several changes of directory that may fail")
     return found
+
+
+def _check_session(line: str, parts: Sequence[SimpleCommand], policy: Policy) -> None:
+    """Refuse a line that earlier commands of the session may have given another meaning.
+
+    Raises:
+        Unsure: they may have.
+    """
+    if any(part.block for part in parts) and any(name == "IFS" or name.islower() for name in policy.altered):
+        raise Unsure("a loop after a change of variables")
+    if "$(seq " in line and not {"seq", "*"}.isdisjoint((*policy.functions, *policy.shadowed, *policy.local)):
+        raise Unsure("a loop over the output of a `seq` that may be another program")
+    is_moved = "cd" in policy.functions or not {"CDPATH", "HOME"}.isdisjoint(policy.altered)
+    if is_moved and any(program(part) == "cd" for part in parts):
+        raise Unsure("a change of directory after a change of what `cd` does")
 
 
 def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:

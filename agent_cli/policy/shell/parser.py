@@ -9,6 +9,7 @@ A loop over known words (`for f in a *.py; do head "$f"; done`) is read as its c
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -38,7 +39,8 @@ _EXIT_CODE = re.compile(r"\$(?:\?|\{\?\}|\{PIPESTATUS\[[0-9@*]\]\})")
 """Exit codes, which are numbers: certain enough where they are printed."""
 _RANGE = re.compile(
     r"(?:\{(?P<first>0|[1-9]\d{0,3})\.\.(?P<last>0|[1-9]\d{0,3})\}"
-    r"|\$\((?P<seq>seq (?:(?P<low>\d{1,4}) )?(?P<high>\d{1,4}))\))(?=[ \t\n;])"
+    r"|\$\((?P<seq>seq (?:(?P<low>\d{1,4}) )?(?P<high>\d{1,4}))\))(?=[ \t\n;])",
+    re.ASCII,
 )
 """Numbers to loop over."""
 _TEST = re.compile(r"\[\[[ \t]+(?:![ \t]+)?(-[defhLrswxnz])[ \t]+")
@@ -50,7 +52,7 @@ _SETS_VARIABLES = frozenset(
     " command builtin exec trap alias enable shopt return break continue exit".split()
 )
 """Words that may change the value of a loop variable, how it is expanded, or which commands are repeated."""
-_SETS_BY_FORMAT = re.compile(r"%[^%A-Za-z]*[hlL]*n")
+_SETS_BY_FORMAT = re.compile(r"%[^%A-Za-z]*[hjlLtz]*n")
 """A format of printf that sets a variable; its option `-v` does so too."""
 _FILTERS = frozenset("head tail sort uniq wc cut tr nl tac column grep cat".split())
 """Programs that take from their input neither commands nor names of files."""
@@ -115,6 +117,11 @@ def parse(line: str) -> tuple[SimpleCommand, ...]:
     return _Reader(line).commands()
 
 
+def is_chain(commands: Sequence[SimpleCommand]) -> bool:
+    """Return True if each command outside of loops and conditions runs only if those before it have succeeded."""
+    return all(each.operator in ("&&", "|", "") for each in commands if each.block != "inside")
+
+
 class _Reader:
     def __init__(self, line: str) -> None:
         self.line = line
@@ -124,8 +131,8 @@ class _Reader:
         self.has_loop = False
         self.used: list[Word] = []
         """Values of variables in the last word."""
-        self.is_printed = False
-        """True within the arguments of a program that only prints them."""
+        self.printer = ""
+        """The program that only prints the current word; empty if the word is not only printed."""
         self.is_enclosed = False
         """True if the line is a subshell, whose end also ends a word."""
         self.depth = 0
@@ -298,14 +305,13 @@ class _Reader:
                 assigns.append(match.group().rstrip("+="))
                 self.word()
                 continue
-            self.is_printed = bool(words) and words[0].text in _PRINTERS
-            word = self.word()
+            word = self.word(words[0].text if words and words[0].text in _PRINTERS else "")
             written = self.line[start : self.at].replace("\\\n", "")
             if all(before.text in _TIMED for before in words) and written in _RESERVED:
                 raise Unsure(f"`{word.text}` begins a compound command, so it always asks")
             if not words and self.used:
                 raise Unsure("the program's name is a variable")
-            if not self.is_printed and any(value.glob and value.text != word.text for value in self.used):
+            if not self.printer and any(value.glob and value.text != word.text for value in self.used):
                 raise Unsure("names of files that are parts of words")
             words.append(word)
         if not words and not assigns:
@@ -347,7 +353,6 @@ class _Reader:
         if not match:
             return False
         operator = match.group().lstrip("0123456789")
-        self.is_printed = False
         self.at = match.end()
         if self.line.startswith(("(", "<"), self.at):
             raise Unsure("here-document or process substitution")
@@ -371,9 +376,10 @@ class _Reader:
         writes.append(target)
         return True
 
-    def word(self) -> Word:
+    def word(self, printer: str = "") -> Word:
         text: list[str] = []
         glob = False
+        self.printer = printer
         start = self.at
         self.used = []
         while self.at < len(self.line):
@@ -394,7 +400,7 @@ class _Reader:
                 text.append(self.escape())
             elif char == "$":
                 value = self.value()
-                if value.glob or not (self.is_printed or _ONE_WORD.fullmatch(value.text)):
+                if value.glob or not (printer == "echo" or _ONE_WORD.fullmatch(value.text)):
                     raise Unsure("a variable without quotes, which may be several words")
                 text.append(value.text)
             else:
@@ -446,7 +452,7 @@ class _Reader:
 
     def value(self) -> Word:
         """Read a variable; return the value that the loop around it gives it."""
-        if self.is_printed and (code := _EXIT_CODE.match(self.line, self.at)):
+        if self.printer and (code := _EXIT_CODE.match(self.line, self.at)):
             self.at = code.end()
             return Word(code.group())
         match = _LOOP_VALUE.match(self.line, self.at)
@@ -490,12 +496,16 @@ def _numbers(match: re.Match[str]) -> list[Word]:
     return [Word(str(number)) for number in numbers]
 
 
-def _check_beside_loop(command: SimpleCommand) -> None:
-    """Refuse a command on the line of a loop that may change variables, or how they are expanded."""
+def may_set_by_printf(command: SimpleCommand) -> bool:
+    """Return True if a command may set a variable with `printf`."""
     words = command.argv
     at = words.index("printf") + 1 if "printf" in words else len(words)
-    may_set = any(_SETS_BY_FORMAT.search(word) for word in words[at:]) or any(
+    return any(_SETS_BY_FORMAT.search(word) for word in words[at:]) or any(
         word.glob or word.text[:1] == "-" for word in command.words[at : at + 1]
     )
-    if command.assigns or may_set or not _SETS_VARIABLES.isdisjoint(words):
+
+
+def _check_beside_loop(command: SimpleCommand) -> None:
+    """Refuse a command on the line of a loop that may change variables, or how they are expanded."""
+    if command.assigns or may_set_by_printf(command) or not _SETS_VARIABLES.isdisjoint(command.argv):
         raise Unsure("a loop beside a command that may change variables")
