@@ -89,6 +89,7 @@ def test_a_change_of_directory_is_followed_only_where_it_is_certain(command: str
 @each_row(
     ("rule", "line"),
     [
+        ("read(secret)", "! cd sub && cat secret"), ("read(secret)", "ls && ! cd sub && cat secret"),
         ("read(sub/secret)", "cd sub; cat secret"), ("read(secret)", "cd sub; cat secret"), ("read(a/b/secret)", "cd a\ncd b\ncat secret"),
         ("read(b/secret)", "cd a; cd b; cat secret"), ("read(a/secret)", "cd a; cd b && cat secret | head"), ("read(secret)", "cd sub && ls; cat secret"),
         ("write(sub/out)", "cd sub; echo > out"), ("write(out)", "cd sub; echo > out"), ("read(sub/secret)", "cd sub; sh -c 'cat secret'"),
@@ -99,6 +100,25 @@ def test_rules_hold_wherever_a_command_may_run(rule: str, line: str) -> None:
     assert (
         kind(run(line, policy("deny read(other/secret)", "allow shell", "allow read", "allow write"))) == "allow"
     )
+
+
+@each_row("line", ["! cd sub && rm -rf ../x", "cd sub; rm -rf ../x", "(! cd sub && rm ../x)", "! cd sub && cd .. && rm ../x"])
+def test_in_yolo_too_nothing_outside_is_deleted_where_cd_may_have_failed(line: str) -> None:
+    assert kind(run(line, policy(mode="yolo"))) == "ask"
+
+
+@each_row(
+    ("line", "facts"),
+    [
+        ("cd sub && rm -rf x", {"functions": ("cd",)}), ("cd sub && rm -rf x", {"altered": ("CDPATH",)}),
+        ("cd ~/sub && rm -rf x", {"altered": ("HOME",)}), ("shopt -s cdable_vars; y=/etc; cd y && rm -rf x", {}),
+    ],
+)  # fmt: skip
+def test_where_cd_may_go_elsewhere_nothing_is_deleted_without_a_question(
+    line: str, facts: dict[str, tuple[str, ...]]
+) -> None:
+    assert kind(authorize(RunCommand(line, ROOT, **facts), policy(mode="yolo"))) == "ask"
+    assert kind(run("cd sub && rm -rf x", policy(mode="yolo"))) == "allow"
 
 
 def test_a_change_of_directory_through_a_link_is_not_followed_upwards(tmp_path: Path) -> None:
