@@ -23,7 +23,7 @@ from agent_cli.protocol.actions import (
 
 from .rules.secret_paths import is_secret
 from .shell.destructive import INTERPRETERS, written_targets
-from .shell.parser import SimpleCommand, Unsure, parse
+from .shell.parser import SimpleCommand, Unsure, is_chain, parse
 from .shell.readonly_commands import READERS, reading
 from .shell.wrappers import SHELLS, program, unwrap
 
@@ -122,13 +122,14 @@ class _Place(NamedTuple):
     start: str
     """Where the line began."""
 
-    def entered(self, words: Sequence[str]) -> "_Place":
-        """Return the place after `cd` with these words.
+    def entered(self, argv: Sequence[str]) -> "_Place":
+        """Return the place after a change of directory.
 
         Raises:
             Unsure: it cannot be followed.
         """
-        if len(words) > 1 or words[:1] == ("-",):
+        name, *words = argv
+        if name != "cd" or len(words) > 1 or "".join(words).startswith("-"):
             raise Unsure("a change of directory that cannot be followed")
         return _Place(self.path("".join(words) or "~"), self.start)
 
@@ -147,7 +148,9 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch) -> str:
     deleted: dict[_Place, list[str]] = {}
     places = [place]  # more than one if a `cd` may have failed
     try:
-        for part in parse(line):
+        parts = parse(line)
+        is_one_chain = is_chain(parts)
+        for before, part in zip((None, *parts), parts, strict=False):
             each = unwrap(part)
             last = len(each.commands) - 1
             for here in places:
@@ -157,9 +160,11 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch) -> str:
                     else:
                         found.append(_of_command(command, at < last or bool(each.scripts)))
                 found += [_of_line(script, here, is_scratch) for script in each.scripts]
-            if program(part) == "cd":
-                entered = [here.entered(part.argv[1:]) for here in places]
-                places = list(dict.fromkeys([*entered, *(places if part.operator != "&&" else [])]))[:_MOST_PLACES]
+            if any(program(command) in ("cd", "pushd", "popd") for command in each.commands):
+                entered = [here.entered(part.argv) for here in places]
+                is_sure = is_one_chain and part.operator == "&&" and not part.negated and not part.block
+                is_sure = is_sure and not (before and before.operator == "|")
+                places = list(dict.fromkeys([*entered, *(places if not is_sure else [])]))[:_MOST_PLACES]
     except Unsure as doubt:
         return f"not known in advance ({doubt}): anything this user may do"
     found += [_deletes([*dict.fromkeys(words)], here, is_scratch) for here, words in deleted.items()]

@@ -102,7 +102,10 @@ def test_rules_hold_wherever_a_command_may_run(rule: str, line: str) -> None:
     )
 
 
-@each_row("line", ["! cd sub && rm -rf ../x", "cd sub; rm -rf ../x", "(! cd sub && rm ../x)", "! cd sub && cd .. && rm ../x"])
+@each_row(
+    "line",
+    ["! cd sub && rm -rf ../x", "cd sub; rm -rf ../x", "(! cd sub && rm ../x)", "! cd sub && cd .. && rm ../x"],
+)
 def test_in_yolo_too_nothing_outside_is_deleted_where_cd_may_have_failed(line: str) -> None:
     assert kind(run(line, policy(mode="yolo"))) == "ask"
 

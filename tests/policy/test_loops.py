@@ -119,7 +119,9 @@ def test_after_a_change_of_variables_a_loop_is_not_certain(altered: str) -> None
 
 
 @pytest.mark.parametrize("facts", [{"functions": ("seq",)}, {"shadowed": ("seq",)}, {"shadowed": ("*",)}])
-@pytest.mark.parametrize("line", ["for i in $(seq 2); do cat $i; done", "sh -c 'for i in $(seq 2); do cat $i; done'"])
+@pytest.mark.parametrize(
+    "line", ["for i in $(seq 2); do cat $i; done", "sh -c 'for i in $(seq 2); do cat $i; done'"]
+)
 def test_numbers_are_known_only_if_seq_is_the_program_of_the_machine(
     line: str, facts: dict[str, tuple[str, ...]]
 ) -> None:

@@ -112,6 +112,11 @@ COVERED = "undo restores it, but for large ignored folders such as node_modules"
         ("cd /etc && sh -c 'rm x'", f"deletes /etc/x outside {ROOT}; undo does not restore that"),
         ("for d in a ../b; do rm -rf $d; done", f"deletes ../b outside {ROOT}; undo does not restore that"),
         ("for d in a b c; do make $d; rm -rf ../$d; done", f"deletes ../a, ../b, ../c outside {ROOT}; undo does not restore that; also runs code of this project: make a"),
+        ("cd sub && ls; rm ../x", f"deletes ../x outside {ROOT}; undo does not restore that; also deletes ../x below {ROOT}/sub; {COVERED}"),
+        ("ls || cd sub && rm ../x", f"deletes ../x outside {ROOT}; undo does not restore that; also deletes ../x below {ROOT}/sub; {COVERED}"),
+        ("! cd sub && rm ../x", f"deletes ../x outside {ROOT}; undo does not restore that; also deletes ../x below {ROOT}/sub; {COVERED}"),
+        ("pushd / && rm x", "not known in advance (a change of directory that cannot be followed): anything this user may do"),
+        ("command cd / && rm x", "not known in advance (a change of directory that cannot be followed): anything this user may do"),
         ("cd - && rm x", "not known in advance (a change of directory that cannot be followed): anything this user may do"),
     ],
 )  # fmt: skip
