@@ -20,9 +20,9 @@ _BARE_KINDS = frozenset({"shell", "write", "read", "fetch", "mcp"})
 _MAX_DEPTH = 4
 _ALTERING = frozenset(
     "cd pushd popd export declare typeset readonly local unset alias set shopt enable hash source . eval"
-    " exec".split()
+    " exec exit return logout trap read readarray mapfile getopts let".split()
 )
-"""Shell builtins that change where or how the next commands of a line run."""
+"""Shell builtins that change where, how or whether the next commands of a line run, or which exit code it has."""
 
 
 class CallPattern(msgspec.Struct, frozen=True):
@@ -155,17 +155,29 @@ def _joined(line: str) -> "list[SimpleCommand]":
     """Return the parts of a line that have all run when it succeeds; empty if that is uncertain, or if one of them
     changes where or how the next ones run."""
     from .shell.parser import Unsure, parse
-    from .shell.wrappers import program
 
     try:
         parts = list(parse(line))
         is_certain = all(
-            part.operator in ("&&", "") and not part.block and not part.negated and program(part) not in _ALTERING
+            part.operator in ("&&", "") and not part.block and not part.negated and not _alters(part)
             for part in parts
         )
     except Unsure:
         return []
     return parts if is_certain else []
+
+
+def _alters(part: "SimpleCommand") -> bool:
+    """Return True if a part may change where, how or whether the next ones run.
+
+    Raises:
+        Unsure: it has an option that is not known.
+    """
+    from .shell.parser import may_set_by_printf
+    from .shell.wrappers import program, unwrap
+
+    names = {program(command) for command in unwrap(part).commands}
+    return not part.words or not _ALTERING.isdisjoint(names) or may_set_by_printf(part)
 
 
 def _is_plain(rule: Rule, part: "SimpleCommand") -> bool:

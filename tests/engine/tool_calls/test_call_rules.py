@@ -406,6 +406,7 @@ async def test_only_the_call_named_is_made_first_and_nothing_beside_it(tmp_path:
         ["cd sub && sh t.sh"], ["cd sub", "sh t.sh"], ["export MAKEFLAGS=-n", "sh t.sh"], ["export MAKEFLAGS=-n && sh t.sh"],
         ["sh() { true; }", "sh t.sh"], ["MAKEFLAGS=-n sh t.sh"],
         ["if sh t.sh; then true; fi"], ["for i in 1; do sh t.sh; done"], ["false && sh t.sh || true"],
+        ["exit 0 && sh t.sh"], ["command exit 0 && sh t.sh"], ["MAKEFLAGS=-n && sh t.sh"], ["printf -v MAKEFLAGS -- -n && sh t.sh"],
     ],
 )  # fmt: skip
 async def test_a_required_call_counts_only_in_the_root_and_with_nothing_altered(
