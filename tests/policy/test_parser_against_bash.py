@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.policy.shell.line import steps
 from agent_cli.policy.shell.parser import SimpleCommand, Unsure, parse
 from tests.fuzz import tries
+from tests.policy.support import ruled
 
 _TEXTS = [
     "a", "b", "ab", " ", " ", " ", "'", '"', "\\", "\t", "\n", "#", ";", "&", "|", "&&", "||", ">", ">>", "<", "2>", "&>",
@@ -25,6 +27,7 @@ _BLOCKS = [
     "if ", "; then ", "\nthen\n", "; else ", "; elif ", "; fi", "\nfi\n", "$f", '"$f"', "${f}", '"${g}x"', "$g", "$fx", "'$f'", "\\$f",
     "a ", "b ", "head ", "f=c ", "; ", " # c\n", "do", "in ", "read f", "printf -v f x", "for f in \\\n", "$f$g", "<$f", ">$f ", "{", "!",
     "(", ")", "{1..3}", "{3..1}", "[[ -f a ]]", "[[ ! -d $f ]] && ", "[[ ", " ]]", "[[ -n a", "$(seq 2)",
+    "echo $f; ", 'echo "$?" $f', "for g in $f; do ", "for g in '-v f' ' -v f'; do ", "printf $g x; ", "printf 'x%jn' f; ", "! ", "! a && ", "$?", "{1..1\u0663}",
 ]  # fmt: skip
 _BEFORE_TIMED = re.compile(r"time|-p|--||\w+\+?=.*", re.DOTALL)
 _RECORDS = 'command_not_found_handle() { printf "%%s\\0" "$@" >"$OUT.$BASHPID"; return %d; }'
@@ -48,11 +51,13 @@ def _with_blocks(chance: random.Random) -> str:
     """Make a line with a loop or a condition, often right, and with other texts in it."""
     texts = lambda most: "".join(chance.choices(_BLOCKS + _TEXTS, k=chance.randint(0, most)))  # noqa: E731
     inner = chance.choice(
-        ["a $f", 'b "$f" x', "head $g", "a", texts(4), "if a; then b $f; fi", "for g in c; do a $g $f; done"]
-    )
+        ["a $f", 'b "$f" x', "head $g", "a", texts(4), "if a; then b $f; fi", "for g in c; do a $g $f; done",
+         "echo $f; for g in $f; do a $g; done", "for g in w; do printf $f x; b $g; done", "! a $f && ! b", "echo $?; [[ -f x ]]; b $f"]
+    )  # fmt: skip
+    words = chance.choice(["a b", "a", "'a b' c", "' -v g' b", "{1..3}", "$(seq 2 3) x", texts(3)])
     block = chance.choice(
         [
-            f"for f in {chance.choice(['a b', 'a', '{1..3}', '$(seq 2 3) x', texts(3)])}; do {inner}{texts(2)}; done{texts(2)}",
+            f"for f in {words}; do {inner}{texts(2)}; done{texts(2)}",
             f"for f in a 'b c'\ndo {inner}; b\ndone{chance.choice(['', ' | head', texts(2)])}",
             f"if {inner}; then a{texts(2)}; else {inner}; fi{texts(2)}",
         ]
@@ -132,3 +137,42 @@ def test_files_in_loops_are_named_by_the_pattern_that_was_read(tmp_path: Path, p
     assert len(ran) >= 7
     for argv in ran:
         assert any(len(argv) == len(words) and all(map(fnmatch.fnmatchcase, argv, words)) for words in read), argv
+
+
+_CHAINS = ["cd sub", "cd ..", "cd none", "cd sub/deep", "cd /", "true", "false", "p", "p", "p", "! cd sub", "! cd none", "! p"]
+_JOINED = [" && ", " && ", " && ", "; ", "\n", " || ", " | ", " & "]
+
+
+def _chain(chance: random.Random) -> str:
+    """Make a line of changes of directory and commands; `p` tells where it runs."""
+    parts = chance.choices(_CHAINS, k=chance.randint(2, 7))
+    line = "".join(f"{part}{chance.choice(_JOINED)}" for part in parts) + "p"
+    return chance.choice(["{}", "{}", "({})", "if true; then p; fi; {}"]).format(line)
+
+
+def test_bash_runs_commands_where_they_are_judged(tmp_path: Path) -> None:
+    root = str(tmp_path / "root")
+    os.makedirs(f"{root}/sub/deep")
+    given = ruled(roots=(root,))
+    chance = random.Random("places")
+    judged: dict[str, set[str]] = {}
+    for line in (_chain(chance) for _ in range(tries(6_000))):
+        try:
+            found = steps(line, root, given)
+        except Unsure:
+            continue
+        judged[line] = {place for step in found if step.part.argv == ("p",) for place in step.places}
+    script = [f'p() {{ printf "%s\\0" "$PWD" >>{tmp_path}/at.$number; }}']
+    script += [
+        f"(number={number}; cd {root}; eval {shlex.quote(line)}) 2>/dev/null" for number, line in enumerate(judged)
+    ]
+    (tmp_path / "script").write_text("\n".join([*script, "wait"]))
+    subprocess.run(["/bin/bash", "--norc", tmp_path / "script"], stdin=subprocess.DEVNULL, timeout=600)
+    assert len(judged) > 100
+    several = 0
+    for number, (line, places) in enumerate(judged.items()):
+        told = tmp_path / f"at.{number}"
+        at = set(told.read_text().split("\0")[:-1]) if told.exists() else set()
+        assert at <= places, line
+        several += len(at) > 1
+    assert several > 10
