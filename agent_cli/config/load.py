@@ -13,7 +13,7 @@ from .call_rule_schema import ToolRule
 from .layer import ConfigError, Layer, check, nest
 from .project_restrictions import restrict_project_layer
 from .schema import Config
-from .yaml_file import read_file, read_value, settle_paths
+from .yaml_file import read_file, read_named, read_value, settle_paths
 
 _EFFECTS = ("allow", "ask", "deny")
 ADDING = (
@@ -97,7 +97,7 @@ def load(
         if not _is_there(named):
             source = "--config" if explicit else "AGENT_CONFIG"
             raise ConfigError(f"{named}: No such file or directory; check {source}, which names it")
-        layers.append(read_file(named))
+        layers.append(read_named(named))
     for flag in flags:
         check(flag)
         settle_paths(flag, Path.cwd())

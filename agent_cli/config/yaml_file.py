@@ -2,6 +2,9 @@
 replaces the first, aliases can expand exponentially or refer to themselves, and an invalid date or too deep a
 nesting crashes the process. Here each is an error with its line."""
 
+import errno
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -22,13 +25,47 @@ def read_file(path: Path) -> Layer:
     """Read a configuration file as a layer and validate it.
 
     Raises:
-        ConfigError: not readable, not YAML, not a mapping, unknown key or wrong type.
+        ConfigError: not readable, a pipe, not YAML, not a mapping, unknown key or wrong type.
+    """
+    try:
+        data = file_content(path, _LARGEST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    return parse(data, path)
+
+
+def read_named(path: Path) -> Layer:
+    """Read a configuration file that the user named, which may be a pipe such as the shell's `<(…)`.
+
+    Raises:
+        ConfigError: as `read_file`, except for pipes.
     """
     try:
         with path.open("rb") as file:
-            return parse(file.read(_LARGEST_BYTES + 1), path)
+            data = file.read(_LARGEST_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
+    return parse(data, path)
+
+
+def file_content(path: Path, most_bytes: int = -1) -> bytes:
+    """Return the content of a file, at most `most_bytes` if that is not negative. Never waits for the writer of a
+    pipe.
+
+    Raises:
+        OSError: it cannot be read, or is a pipe.
+    """
+    with open(path, "rb", opener=_open_no_pipe) as file:
+        return file.read(most_bytes)
+
+
+def _open_no_pipe(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "a named pipe, not a regular file")
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def parse(data: bytes, path: Path) -> Layer:

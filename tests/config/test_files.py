@@ -1,12 +1,13 @@
 """A file that is wrong is an error with file, line and what to write instead, in one line; it never means
 "no configuration"."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from agent_cli.config.layer import ConfigError, Layer
-from agent_cli.config.yaml_file import read_file
+from agent_cli.config.yaml_file import read_file, read_named
 from tests.config.layers import refusal, written
 from tests.rows import each_row
 
@@ -142,3 +143,20 @@ def test_no_more_is_read_than_any_configuration_has(tmp_path: Path) -> None:
     for name in ("zero", "large"):
         with pytest.raises(ConfigError, match="larger than 1,000,000 bytes"):
             read_file(tmp_path / name)
+
+
+def test_a_pipe_in_the_place_of_the_file_is_an_error_and_nothing_waits_for_its_writer(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    os.mkfifo(file)
+    with pytest.raises(ConfigError, match=r"c\.yaml: a named pipe, not a regular file"):
+        read_file(file)
+
+
+def test_a_file_that_was_named_may_be_a_pipe_of_the_shell() -> None:
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, b"mode: plan\n")
+        os.close(writer)
+        assert read_named(Path(f"/dev/fd/{reader}")).values == {"mode": "plan"}
+    finally:
+        os.close(reader)

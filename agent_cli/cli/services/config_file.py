@@ -8,6 +8,7 @@ from pathlib import Path
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import check_file
 from agent_cli.config.layer import ConfigError
+from agent_cli.config.yaml_file import file_content
 from agent_cli.fs.files import file_lock, replace_file
 
 
@@ -43,10 +44,10 @@ def text_of(path: Path) -> str:
     """Return the text of a file; empty if it does not exist.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: it cannot be read, or is a pipe.
     """
     try:
-        return path.read_bytes().decode("utf-8")
+        return file_content(path).decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except UnicodeDecodeError as error:
