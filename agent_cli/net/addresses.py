@@ -25,6 +25,7 @@ _UNICAST = ipaddress.ip_network("2000::/3")
 _EXAMPLES = ipaddress.ip_network("3fff::/20")
 _METADATA = tuple(map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32", "100.100.100.200")))
 """Addresses at which cloud providers serve credentials to any client."""
+_HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:]*):(\d+)", re.ASCII)
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -113,7 +114,17 @@ def refuse_private(target: Target, allowed: Sequence[str] = ()) -> None:
 
 
 def _is_free(target: Target, allowed: Sequence[str]) -> bool:
-    return any(entry.lower() in ("*", target.host, f"{target.host}:{target.port}") for entry in allowed)
+    return any(entry == "*" or _names(entry, target) for entry in allowed)
+
+
+def _names(entry: str, target: Target) -> bool:
+    """Return True if an entry HOST or HOST:PORT names a target; an IPv6 address with a port is in brackets."""
+    found = _HOST_AND_PORT.fullmatch(entry)
+    host, port = found.groups() if found else (entry, None)
+    try:
+        return canonical_host(host) == target.host and port in (None, str(target.port))
+    except ValueError:
+        return False
 
 
 def _literal(host: str) -> _Address | None:

@@ -87,6 +87,22 @@ async def test_what_the_user_allows_is_reached_and_nothing_else() -> None:
         await reachable(target_of("http://router/"), loopback, ("localhost",))
 
 
+@pytest.mark.parametrize(
+    ("url", "entry"),
+    [
+        ("http://[::1]:3000/", "[::1]:3000"),
+        ("http://[::1]/", "[::1]"),
+        ("http://[0:0:0:0:0:0:0:1]/", "::1"),
+        ("http://büro.lan/", "büro.lan"),
+        ("http://wiki.lan/", "wiki.lan."),
+    ],
+)
+async def test_what_the_user_allows_may_be_written_as_in_an_address(url: str, entry: str) -> None:
+    assert await reachable(target_of(url), loopback, (entry,))
+    with pytest.raises(AddressRefused):
+        await reachable(target_of("http://[::2]:3000/"), loopback, (entry,))
+
+
 def test_letters_alone_tell_many_private_places() -> None:
     for url in ("http://localhost:3000/", "http://10.0.0.1/", "http://[::1]/", "http://box.lan/"):
         with pytest.raises(AddressRefused):
