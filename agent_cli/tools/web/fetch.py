@@ -1,6 +1,7 @@
 """`web_fetch`: one web document as text for the model."""
 
 import asyncio
+import codecs
 import re
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import msgspec
 from agent_cli.protocol.actions import Action, Fetch
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.sanitize import clean
-from agent_cli.workspace.files.encoding import decode
+from agent_cli.workspace.files.encoding import BOMS, decode
 
 from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 
@@ -22,10 +23,21 @@ _MEDIA_TYPE = lazy_regex(r"[\w.+-]{1,80}/[\w.+-]{1,80}", re.ASCII)
 _CHARSETS = lazy_regex(
     r"utf-?(8|16|32)(-?[lb]e)?|(us-)?ascii|latin-?[1-9]|iso-?8859-\d+(-[ei])?|(windows|cp|x-cp)-?(125\d|874|932|949)"
     r"|gb(k|2312|-?18030)|big5(-hkscs)?|shift[-_]?jis|sjis|windows-31j|euc-(jp|kr|cn)|ks_c_5601-1987|koi8-[rut]"
-    r"|macintosh|tis-620"
+    r"|iso-2022-jp|macintosh|tis-620"
 )
 """Charsets that a server may declare. Python knows more codecs under such names: some take quadratic time, some do
 not produce text."""
+_SUPERSETS = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "big5": "big5hkscs", "shift_jis": "cp932", "euc_kr": "cp949",
+}  # fmt: skip
+"""Encodings that pages use under the names of smaller ones, by Python's name. Source: the WHATWG Encoding
+Standard, "Names and labels"."""
+_META_CHARSET = lazy_regex(
+    rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([\w:.-]{1,40})""", re.IGNORECASE | re.ASCII
+)
+_META_BYTES = 1024
+"""Where a page declares its charset, as in the HTML standard."""
 
 
 class WebFetchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,7 +126,7 @@ async def _text(media_type: str, charset: str, data: bytes, context: ToolContext
         raise ToolError(
             f"It is {media_type}, {len(data)} bytes, which is not text. Use shell with curl -o to save it."
         )
-    text = await asyncio.to_thread(_decoded, data, charset)
+    text = await asyncio.to_thread(_decoded, data, charset, is_html=is_html or not media_type)
     if is_html or (not media_type and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))):
         text = await _readable(text.encode("utf-8", "replace"), context)
     return await asyncio.to_thread(clean, text)
@@ -138,12 +150,30 @@ async def _readable(html: bytes, context: ToolContext) -> str:
     return note + (text.decode("utf-8", "replace") or "(no text: the page is made of scripts or images)")
 
 
-def _decoded(data: bytes, charset: str) -> str:
-    """Decode by the charset from the server, otherwise by what the document declares or looks like."""
-    if _CHARSETS.fullmatch(charset.lower()):
-        try:
-            return data.decode(charset, "replace")
-        except LookupError:
-            pass  # unknown to Python
+def _decoded(data: bytes, charset: str, *, is_html: bool) -> str:
+    """Decode by a byte order mark, the charset from the server, otherwise by what the document declares or looks
+    like."""
+    has_mark = any(data.startswith(mark) for mark, _ in BOMS)
+    if not has_mark and (codec := _codec(charset)):
+        return data.decode(codec, "replace")
     found = decode(data)
+    if is_html and not has_mark and (found is None or found[1].name != "utf-8"):
+        declared = _META_CHARSET.search(data[:_META_BYTES])
+        if (
+            declared
+            and (codec := _codec(declared[1].decode("ascii")))
+            and not codec.startswith(("utf-16", "utf-32"))
+        ):
+            return data.decode(codec, "replace")
     return found[0] if found else data.decode("utf-8", "replace")
+
+
+def _codec(charset: str) -> str:
+    """Return Python's name of the encoding that pages with this charset use; empty if it is not to be used."""
+    if not _CHARSETS.fullmatch(charset.lower()):
+        return ""
+    try:
+        name = codecs.lookup(charset).name
+    except LookupError:
+        return ""  # unknown to Python
+    return _SUPERSETS.get(name, name)

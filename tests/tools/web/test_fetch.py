@@ -97,6 +97,29 @@ async def test_a_server_names_an_encoding_of_text_or_none(
     outcome.text.encode()
 
 
+@pytest.mark.parametrize(
+    ("charset", "codec", "words"),
+    [
+        ("gb2312", "gbk", "朱镕基与囧事"),
+        ("iso-8859-1", "cp1252", "“It’s” – 5 €"),
+        ("us-ascii", "cp1252", "“It’s”"),
+        ("shift_jis", "cp932", "①髙橋"),
+        ("euc-kr", "cp949", "똠방각하"),
+        ("iso-8859-1", "utf-8-sig", "häuser"),
+    ],
+)
+async def test_a_page_is_read_as_browsers_read_what_it_declares(
+    context: ToolContext, charset: str, codec: str, words: str
+) -> None:
+    outcome = await fetched(
+        context, (200, {"content-type": f"text/plain; charset={charset}"}, words.encode(codec))
+    )
+    assert outcome.text.split("\n", 1)[1] == words
+    page = f'<!doctype html><meta charset="{charset}"><p>'.encode() + words.encode(codec)
+    outcome = await fetched(context, (200, {"content-type": "text/html"}, page))
+    assert outcome.text.endswith(words)
+
+
 async def test_control_sequences_do_not_reach_the_model(context: ToolContext) -> None:
     text = b"one\r\n\x1b]52;c;aGk=\x07two \xe2\x80\xaegp3\n"
     outcome = await fetched(context, (200, {"content-type": "text/plain"}, text))
