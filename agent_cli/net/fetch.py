@@ -14,6 +14,7 @@ import msgspec
 
 from .addresses import AddressRefused, Target, reachable, resolve, target_of
 from .certificates import tls_context
+from .gzip_members import Gunzip
 from .proxies import BadProxy, proxy_for
 
 if not TYPE_CHECKING and "httpx" not in sys.modules:
@@ -24,7 +25,6 @@ MAX_BYTES = 5_000_000
 LIMIT_S = 30.0
 _CONNECT_S = 10.0
 _MAX_REDIRECTS = 5
-_GZIP = 16 + zlib.MAX_WBITS
 _HEADERS = {
     "user-agent": "agent-cli (a developer's assistant; fetches one page at a user's request)",
     "accept": "*/*",
@@ -47,7 +47,7 @@ class Document(msgspec.Struct, frozen=True):
     charset: str
     data: bytes
     cut: bool = False
-    """True if there was more than the limit."""
+    """True if there was more than the limit, or its compressed data ended early."""
     elsewhere: str = ""
     """Redirect target that was not followed, as written by the server."""
 
@@ -144,7 +144,7 @@ async def _document(response: httpx.Response, target: Target, max_bytes: int) ->
     location = response.headers.get("location", "")
     if response.is_redirect and location:
         return Document(target.url, response.status_code, "", "", b"", elsewhere=_joined(target.url, location))
-    data = await _body(response, target, max_bytes)
+    data, is_whole = await _body(response, target, max_bytes)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     return Document(
         target.url,
@@ -152,7 +152,7 @@ async def _document(response: httpx.Response, target: Target, max_bytes: int) ->
         kind,
         response.charset_encoding or "",
         data[:max_bytes],
-        cut=len(data) > max_bytes,
+        cut=len(data) > max_bytes or not is_whole,
     )
 
 
@@ -163,8 +163,9 @@ def _joined(url: str, location: str) -> str:
         return location
 
 
-async def _body(response: httpx.Response, target: Target, max_bytes: int) -> bytes:
-    """Return the decompressed body, truncated to `max_bytes` + 1 bytes.
+async def _body(response: httpx.Response, target: Target, max_bytes: int) -> tuple[bytes, bool]:
+    """Return the decompressed body, truncated to `max_bytes` + 1 bytes, and False if its compressed data ended
+    early.
 
     Raises:
         FetchError: its compression was not requested, or it is damaged.
@@ -172,7 +173,7 @@ async def _body(response: httpx.Response, target: Target, max_bytes: int) -> byt
     coding = response.headers.get("content-encoding", "").strip().lower()
     if coding not in ("", "identity", "gzip", "x-gzip"):
         raise FetchError(f"{target.url} is encoded as {coding[:40]!r}, which was not asked for")
-    unpacker = zlib.decompressobj(_GZIP) if "gzip" in coding else None
+    unpacker = Gunzip() if "gzip" in coding else None
     data = bytearray()
     async for chunk in response.aiter_raw():
         room = max_bytes + 1 - len(data)
@@ -181,9 +182,9 @@ async def _body(response: httpx.Response, target: Target, max_bytes: int) -> byt
             data += unpacker.decompress(chunk, room) if unpacker else chunk[:room]
         except zlib.error as error:
             raise FetchError(f"{target.url} is damaged: {error}") from error
-        if len(data) > max_bytes or (unpacker and unpacker.eof):
+        if len(data) > max_bytes:
             break
-    return bytes(data)
+    return bytes(data), unpacker is None or unpacker.is_complete
 
 
 async def _resolved_by_the_proxy(host: str, port: int) -> Sequence[str]:

@@ -1,6 +1,7 @@
 """One document, within bounds."""
 
 import gzip
+import os
 import tracemalloc
 
 import pytest
@@ -143,3 +144,17 @@ async def test_a_request_with_headers_of_its_own_is_not_sent_on() -> None:
     with site({"/": (302, {"location": "/other"}, b"")}) as web:
         found = await fetch(f"{web.url}/", headers={"x-key": "secret"}, allowed=ALLOWED)
         assert found.elsewhere == f"{web.url}/other" and len(web.asked) == 1
+
+
+async def test_all_members_of_a_compressed_document_are_read() -> None:
+    parts = [gzip.compress(f"part {number}\n".encode()) for number in range(3)]
+    with site({"/": (200, {"content-encoding": "gzip"}, b"".join(parts) + b"\0" * 64)}) as web:
+        found = await fetch(f"{web.url}/", allowed=ALLOWED)
+    assert (found.data, found.cut) == (b"part 0\npart 1\npart 2\n", False)
+
+
+async def test_compressed_data_that_ends_early_is_not_given_for_the_whole() -> None:
+    whole = gzip.compress(os.urandom(5_000))
+    with site({"/": (200, {"content-encoding": "gzip"}, whole[:2_000])}) as web:
+        found = await fetch(f"{web.url}/", allowed=ALLOWED)
+    assert found.cut and 0 < len(found.data) < 5_000

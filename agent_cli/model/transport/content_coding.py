@@ -2,6 +2,8 @@
 
 import zlib
 
+from agent_cli.net.gzip_members import Gunzip
+
 from ..types.base import ModelError
 
 
@@ -17,8 +19,8 @@ class Decoder:
         name = encoding.strip().lower()
         if name not in ("gzip", "x-gzip", "deflate"):
             raise ModelError("malformed", f"the answer cannot be decompressed: its encoding is {name!r}")
-        self._is_gzip = name != "deflate"
-        self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16 if self._is_gzip else zlib.MAX_WBITS)
+        self._gzip = Gunzip() if name != "deflate" else None
+        self._inflater = zlib.decompressobj(zlib.MAX_WBITS)
         self._has_begun = False
 
     def decoded(self, data: bytes) -> bytes:
@@ -28,10 +30,12 @@ class Decoder:
             ModelError: `malformed`: the data is damaged.
         """
         try:
+            if self._gzip is not None:
+                return self._gzip.decompress(data)
             try:
                 found = self._inflater.decompress(data) if data else self._inflater.flush()
             except zlib.error:
-                if self._is_gzip or self._has_begun:
+                if self._has_begun:
                     raise
                 self._inflater = zlib.decompressobj(-zlib.MAX_WBITS)  # some send it without its header
                 found = self._inflater.decompress(data)

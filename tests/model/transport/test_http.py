@@ -147,11 +147,12 @@ async def test_a_server_that_answers_before_it_has_read_everything_is_heard() ->
     ("encoding", "packed"),
     [
         ("gzip", gzip.compress(b"hello", mtime=0)),
+        ("gzip", gzip.compress(b"hel", mtime=0) + gzip.compress(b"lo", mtime=0)),
         ("deflate", zlib.compress(b"hello")),
         ("deflate", zlib.compress(b"hello")[2:-4]),
         ("identity", b"hello"),
     ],
-    ids=["gzip", "deflate", "deflate without its header", "identity"],
+    ids=["gzip", "gzip in members", "deflate", "deflate without its header", "identity"],
 )
 async def test_a_compressed_answer_is_read(encoding: str, packed: bytes) -> None:
     async def serve(peer: Peer) -> None:
