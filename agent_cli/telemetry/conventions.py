@@ -83,6 +83,8 @@ _PROVIDERS = {
 }  # fmt: skip
 """Our provider prefixes whose names differ in the conventions."""
 _NAME = lazy_regex(r"[\w.:@+/-]{1,128}", 0)
+_TOOL_NAME = lazy_regex(r"[\w-]{1,128}", 0)
+"""What providers accept as the name of a tool."""
 _RULE_NUMBER = lazy_regex(r".*(rule \d+)", 0)
 _MODE_RULE = lazy_regex(r"mode [\w-]{1,16}", 0)
 _CLIENT, _INTERNAL = 3, 1
@@ -129,6 +131,11 @@ def plain(name: str) -> str:
     """Return a name chosen by a model or a server if it is a plain name, else `other`: an invented name may be
     content."""
     return name if name.isascii() and _NAME.fullmatch(name) else "other"
+
+
+def tool_name(name: str) -> str:
+    """Return a name that a tool can have, else `other`: a model may call a path, a command or an address."""
+    return name if name.isascii() and _TOOL_NAME.fullmatch(name) else "other"
 
 
 def rule_name(rule: str) -> str:

@@ -267,7 +267,7 @@ class SpanBuilder:
     # Tools and waits
 
     def _tool_requested(self, lane: Lane, event: ev.ToolCallRequested, time: float) -> None:
-        name = names.plain(event.tool)
+        name = names.tool_name(event.tool)
         tool = lane.tools[event.call_id] = open_spans.OpenTool(
             span_id=self._tool_id(lane, event.call_id),
             trace_id=lane.trace_id,
@@ -318,7 +318,7 @@ class SpanBuilder:
             if (tool := lane.tools.get(item.call_id)) is not None:
                 self._emit_queue(lane, tool, time)
             parent_id = self._tool_id(lane, item.call_id)
-            wait = self._span(lane, "approval", names.plain(item.tool), time, parent_id)
+            wait = self._span(lane, "approval", names.tool_name(item.tool), time, parent_id)
             wait.attributes |= {names.TOOL_NAME: wait.name, names.RULE: names.rule_name(item.rule)}
             waits.append(wait)
             if tool is not None:

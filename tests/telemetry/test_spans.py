@@ -364,6 +364,20 @@ def test_no_text_of_anybody_is_in_a_span_by_default() -> None:
     assert "rule 7" in repr(spans) and "rule 3" in repr(spans)
 
 
+INVENTED = ("/home/me/plan.txt", "git:push", "user@example.com", "https://x.example/a", "app.env")
+"""What a model may call in the place of a tool, though no tool can have such a name."""
+
+
+@pytest.mark.parametrize("name", INVENTED)
+def test_a_name_that_no_tool_can_have_is_in_no_span(name: str) -> None:
+    asked = ev.ToolCallRequested(call_id="c", tool=name, title=name, arguments="{}")
+    done = ev.ToolCallFinished(call_id="c", tool=name, title=name, status="failed", text="no such tool")
+    turn = [SESSION, at(0, ev.TurnStarted(turn_id="t", text="hi")), at(1, asked), at(2, done)]
+    end = at(3, ev.TurnCompleted(text="", stop_reason="completed", steps=1, duration_s=3.0))
+    spans = spans_of([*turn, end])
+    assert [span.name for span in spans if span.kind == "tool"] == ["other"] and name not in repr(spans)
+
+
 @each_row(
     ("kind", "attribute"),
     [

@@ -11,6 +11,8 @@ from agent_cli.protocol.records import AnyRecord, ModelCalled
 from agent_cli.protocol.usage import Totals
 from agent_cli.session.timing import Interval, Timing, by_turn, shares_of
 
+from ..conventions import tool_name
+
 SLOT_S = 900
 """Slot length in seconds: in every time zone midnight is a boundary of slots."""
 _RATIO = 1.05
@@ -128,7 +130,7 @@ def _add_model(figures: SessionFigures, call: ModelCalled) -> None:
 
 
 def _add_tool(figures: SessionFigures, result: ToolResult) -> ToolFigures:
-    found = figures.tools.setdefault(_slot(result.time), {}).setdefault(result.tool, ToolFigures())
+    found = figures.tools.setdefault(_slot(result.time), {}).setdefault(tool_name(result.tool), ToolFigures())
     found.calls += 1
     found.denied += result.status == "denied"
     found.failed += result.status in ("failed", "cancelled", "unknown")

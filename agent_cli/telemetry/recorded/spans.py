@@ -191,7 +191,7 @@ class _Builder:
     ) -> Iterator[Span]:
         match interval.record:
             case ToolResult() as result:
-                name = names.plain(result.tool)
+                name = names.tool_name(result.tool)
                 call_span = tool_span_id(trace_id, agent_id, result.call_id)
                 if interval.kind == "waiting" and result.waited_s:
                     kind: SpanKind = "question" if result.tool == "ask_user" else "approval"

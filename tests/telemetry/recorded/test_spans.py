@@ -100,3 +100,8 @@ def test_no_content_is_in_any_span() -> None:
         result(3, f"{canary} {canary}", 1, text=canary, command=canary, display=canary, rule=f"deny: {canary}"),
     ]
     assert canary not in repr(spans_of(Recorded((header(), *secret))))
+
+
+def test_a_name_that_no_tool_can_have_is_in_no_span() -> None:
+    spans = spans_of(Recorded((header(), *a_turn(), result(31, "/home/me/plan.txt", 1))))
+    assert "other" in {span.name for span in spans if span.kind == "tool"} and "plan.txt" not in repr(spans)

@@ -68,6 +68,13 @@ def test_every_grouping_has_all_of_the_money_and_the_time(tmp_path: Path) -> Non
     assert (model.key, model.model_failed, model.totals.cache_read) == ("openai/m", 2, 3800)
 
 
+def test_names_that_no_tool_can_have_are_one_row(tmp_path: Path) -> None:
+    invented = [result(31, "/home/me/plan.txt", 1, "c1"), result(32, "git push", 1, "c2")]
+    found = statistics(stored(tmp_path, [header(), *a_turn(), *invented]), ALL)
+    rows = {row.key: row.calls.calls for row in found.rows["tool"]}
+    assert rows == {"shell": 1, "read_file": 1, "grep": 1, "other": 2}
+
+
 def test_since_leaves_out_what_came_before_it_even_in_the_same_session(tmp_path: Path) -> None:
     long = [header(), *a_turn(), *(each for each in later(2) if each.time > NOON)]
     sessions = stored(tmp_path, long)
