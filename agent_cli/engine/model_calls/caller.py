@@ -270,7 +270,7 @@ class ModelCaller:
         """
         for problem in await self._models.ready():
             scope.notice(problem)
-        small = await self._small(request, scope) if kind == "summary" else None
+        small = self._small(request) if kind == "summary" else None
         while True:
             book = partial(self._book, scope)
             attempt = ModelCall(self._session, small or self._models.model, kind, scope.turn_id, book)
@@ -343,13 +343,9 @@ class ModelCaller:
         attempt.input_tokens, attempt.longest = self._spending.size(info, admitted)
         return admitted
 
-    async def _small(self, request: ModelRequest, scope: TurnScope) -> Model | None:
+    def _small(self, request: ModelRequest) -> Model | None:
         """Return the model for summaries, if there is one whose window fits the request."""
-        try:
-            small = await self._models.small()
-        except Exception as error:  # no key or unknown name: the main model writes the summaries
-            scope.notice(f"small_model cannot be used: {error}")
-            return None
+        small = self._models.small
         window = small.info.context_window if small else None
         if small is None or window is None:
             return small

@@ -31,7 +31,9 @@ class Models:
         self._tried = 0
         self._retired: list[Model] = []
         self._small_name = small
-        self._small: Model | None = None
+        self.small: Model | None = None
+        """The model for summaries; None if no separate one is configured and usable. Only known after awaiting
+        `ready`."""
 
     @property
     def model(self) -> Model:
@@ -44,8 +46,15 @@ class Models:
         return self._tried < len(self._spare)
 
     async def ready(self) -> list[str]:
-        """Open the fallbacks, without network access. Return a message for each that cannot be used, only once."""
+        """Open the fallbacks and the model for summaries, without network access. Return a message for each that
+        cannot be used, only once."""
         problems = []
+        small, self._small_name = self._small_name, ""
+        if small and small != self.chosen.info.name:
+            try:
+                self.small = await self._open(small)
+            except Exception as error:  # no key or unknown name: the main model writes the summaries
+                problems.append(f"small_model cannot be used: {error}")
         for name in self._unopened:
             try:
                 self._spare.append(await self._open(name))
@@ -63,17 +72,6 @@ class Models:
                 self._fallback = spare
                 return spare
         return None
-
-    async def small(self) -> Model | None:
-        """Return the model for summaries; None if no separate one is configured.
-
-        Raises:
-            Exception: it cannot be used; it is not tried again.
-        """
-        name, self._small_name = self._small_name, ""
-        if name and name != self.chosen.info.name:
-            self._small = await self._open(name)
-        return self._small
 
     def back_to_first(self) -> None:
         """Return to the chosen model, as at the start of each prompt."""
@@ -106,7 +104,7 @@ class Models:
         """Close all connections."""
         self.back_to_first()
         await self.close_retired()
-        for model in (self.chosen, *self._spare, *((self._small,) if self._small else ())):
+        for model in (self.chosen, *self._spare, *((self.small,) if self.small else ())):
             await self._close(model)
 
     async def _close(self, model: Model) -> None:

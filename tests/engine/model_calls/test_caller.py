@@ -52,6 +52,15 @@ async def test_another_model_stands_in_for_the_rest_of_the_input(tmp_path: Path)
         assert isinstance(end, TurnCompleted) and end.text == "first again", "each input begins with the first"
 
 
+async def test_models_that_cannot_stand_in_are_told_before_they_are_needed(tmp_path: Path) -> None:
+    async with engine(tmp_path, say("one"), say("two"), small="nobody/m") as it:
+        await it.prompt("go")
+        told = [notice.text for notice in it.of(Notice) if "nobody/m" in notice.text]
+        assert len(told) == 1 and told[0].startswith("small_model cannot be used: ")
+        await it.prompt("more")
+        assert [notice.text for notice in it.of(Notice) if "nobody/m" in notice.text] == told
+
+
 async def test_what_no_other_model_can_mend_is_told_at_once(tmp_path: Path) -> None:
     async with engine(tmp_path, fail("auth"), fallbacks={"b/two": other("b/two", say("x"))}) as it:
         end = await it.prompt("go")

@@ -68,7 +68,9 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
         async for finding in model:
             yield finding
     for name in setup.config.fallback_models:
-        yield await _found("fallback model", "note", _fallback(setup, name))
+        yield await _found("fallback model", "note", _other_model(setup, name, "fallback_models"))
+    if name := setup.config.small_model:
+        yield await _found("small model", "note", _other_model(setup, name, "small_model"))
     if unused := _unused(setup):
         yield unused
     yield await _found("git", "note", _git(setup))
@@ -187,12 +189,12 @@ def _key(name: str, setup: Setup, environment: KeyedEnvironment) -> str:
     return f", key from {source}" if source else ""
 
 
-async def _fallback(setup: Setup, name: str) -> str:
-    """Check whether a fallback model could be used, as far as possible without contacting it."""
+async def _other_model(setup: Setup, name: str, key: str) -> str:
+    """Check whether a model that `key` names could be used, as far as possible without contacting it."""
     try:
         model = await routing.open_model(name, setup.config, keyed(os.environ, setup.config_dir))
     except (ConfigError, ModelError) as error:
-        raise Problem(f"{name} cannot be used: {error}", _todo(error, setup, "fallback_models")) from error
+        raise Problem(f"{name} cannot be used: {error}", _todo(error, setup, key)) from error
     await model.aclose()
     return f"{name}, not tried"
 

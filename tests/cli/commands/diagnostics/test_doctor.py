@@ -218,6 +218,18 @@ def test_doctor_looks_at_the_models_that_stand_in(world: World) -> None:
     assert world.bodies() == []
 
 
+def test_doctor_looks_at_the_model_for_summaries(world: World) -> None:
+    for name, begins, said in (
+        ("lm_studio/m", "ok  ", "lm_studio/m, not tried"),
+        ("opnai/m", "note", "opnai/m cannot be used: unknown provider “opnai”"),
+    ):
+        (world.config / "config.yaml").write_text(f"small_model: {name}\n", encoding="utf-8")
+        done = world.run("doctor")
+        (line,) = [each for each in done.out.splitlines() if "small model" in each]
+        assert done.code == 0 and line.startswith(begins) and said in line
+    assert todo(done, "small model").startswith("Correct it in ")
+
+
 @pytest.mark.parametrize(
     "bad",
     [
