@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
 import msgspec
 
@@ -29,7 +30,7 @@ from .types.base import (
     ToolSpec,
     Trace,
 )
-from .types.classify import classify, request_id
+from .types.classify import classify, no_answer, request_id
 from .types.json import Json, join_surrogates
 from .types.provider_table import Route
 from .wire.dialect import Dialect, EncodedRequest, learn_from_refusal, refused_message
@@ -157,7 +158,7 @@ class NativeModel:
         with self._masks.applied():
             async with connection.post(self.dialect.path, body, begun) as response:
                 if response.status != 200:
-                    raise await _refusal(response, self._route.timeouts.stalled_s)
+                    raise await self._refusal(response)
                 try:
                     async with contextlib.aclosing(self._events(response)) as events:
                         async for event in events:
@@ -220,6 +221,12 @@ class NativeModel:
             else:
                 raise error
 
+    async def _refusal(self, response: "Response") -> ModelError:
+        if 300 <= response.status < 400:
+            place = response.headers.get("location", "")[:_PLACE_CHARS]
+            return _redirected(self._route.base_url, self.dialect.path, place)
+        return await _refused(response, self._route.timeouts.stalled_s)
+
     async def _connect(self) -> "Connection":
         async with self._opening:
             if self._connection is None:
@@ -272,12 +279,25 @@ def _sendable(value: Any) -> Any:
             return value
 
 
-async def _refusal(response: "Response", limit_s: float) -> ModelError:
+async def _refused(response: "Response", limit_s: float) -> ModelError:
     """Return the error in a response other than 200; its status counts even if the body breaks off or never
     ends."""
-    if 300 <= response.status < 400:
-        place = response.headers.get("location", "another address")[:_PLACE_CHARS]
-        return ModelError("not_found", f"the server redirects to {place}: make that the base URL")
     response.end_within(limit_s)
     body = body_of(await response.beginning(_REFUSAL_BYTES))
+    if response.status < 300:
+        error = no_answer(body or f"an empty response with HTTP status {response.status}")
+        error.status = response.status
+        return error
     return classify(response.status, body[:_WORDS_CHARS] if isinstance(body, str) else body, response.headers)
+
+
+def _redirected(base_url: str, path: str, location: str) -> ModelError:
+    """Return the error for a redirect: the same server at another address, or another page such as a login."""
+    try:
+        place = urljoin(f"{base_url}{path}", location) if location else "another address"
+    except ValueError:
+        place = location
+    base = place.rstrip("/").removesuffix(path)
+    is_same_request = base != place.rstrip("/") and base != base_url
+    advice = f"; if that is your server, its base URL is {base}" if is_same_request else ", which is not followed"
+    return ModelError("not_found", f"the server redirects to {place}{advice}")

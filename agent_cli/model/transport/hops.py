@@ -28,6 +28,9 @@ _HEAD_START_S = 0.25
 """Delay before the next address is tried in parallel (RFC 8305)."""
 _PORTS = {"http": 80, "https": 443}
 MOST_HEADERS = 100_000
+_SHOWN_BYTES = 80
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+"""How an alert or a handshake message of TLS begins."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -157,6 +160,7 @@ async def answer_of(connection: "Connection", stream: ByteStream) -> "Response":
     """
     import h11
 
+    head = b""
     while True:
         event = connection.next_event()
         if isinstance(event, h11.Response):
@@ -167,8 +171,20 @@ async def answer_of(connection: "Connection", stream: ByteStream) -> "Response":
             raise h11.RemoteProtocolError(f"{type(event).__name__} in place of an answer")
         data = await stream.receive()
         if not data:
-            raise h11.RemoteProtocolError("Server disconnected without sending a response.")
+            raise h11.RemoteProtocolError(_sent_instead(head))
+        head = head or data[:_SHOWN_BYTES]
+        if head[:2] in _TLS_RECORDS:
+            raise h11.RemoteProtocolError("what came is not HTTP but TLS: the address needs https://")
         connection.receive_data(data)
+
+
+def _sent_instead(head: bytes) -> str:
+    """Return what came before the connection ended without a response."""
+    if not head:
+        return "no answer came"
+    if head.startswith(b"HTTP/"):
+        return "only part of the headers came"
+    return f"what came is not HTTP: {head.decode('ascii', 'replace').strip()!r}"
 
 
 async def _pass_socks(stream: ByteStream, target: Target, via: Proxy) -> None:

@@ -413,7 +413,11 @@ def _closed_early(error: h11.RemoteProtocolError) -> str:
     words = reason(error)
     if "incomplete" in words:  # h11's wording for a body without its end
         return "the server closed the connection in the middle of the answer"
-    return f"the server closed the connection early ({words})"
+    if "buffer too long" in words:
+        return f"the server sent more than {MOST_HEADERS:,} bytes of headers"
+    if words.startswith("illegal"):
+        return f"what the server sent is not HTTP ({words})"
+    return f"the server closed the connection: {words}"
 
 
 def _path(url: str) -> str:

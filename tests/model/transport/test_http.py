@@ -164,6 +164,31 @@ async def test_a_compressed_answer_is_read(encoding: str, packed: bytes) -> None
 
 
 @pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"", "the server closed the connection: no answer came"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "what came is not HTTP: 'SSH-2.0-OpenSSH_9.2'"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "what came is not HTTP but TLS: the address needs https://"),
+        (b"HTTP/1.1 200 OK\r\ncontent-", "only part of the headers came"),
+        (b"220 mail.example ESMTP\r\n\r\n", "what the server sent is not HTTP (illegal status line"),
+        (b"HTTP/1.1 200 OK\r\n" + b"x-a: b\r\n" * 20_000, "more than 100,000 bytes of headers"),
+    ],
+    ids=["nothing", "ssh", "tls", "part", "mail", "headers"],
+)
+async def test_what_came_in_the_place_of_an_answer_is_told(sent: bytes, told: str) -> None:
+    async def serve(peer: Peer) -> None:
+        await peer.request()
+        peer.writer.write(sent)
+        await peer.writer.drain()
+        peer.writer.close()
+
+    async with served(serve) as (place, _):
+        with pytest.raises(ModelError) as found:
+            await said(Connection(f"http://{place}/v1", {}, Timeouts()))
+    assert found.value.kind == "connection" and found.value.retryable and told in found.value.message
+
+
+@pytest.mark.parametrize(
     ("encoding", "packed"), [("gzip", b"no gzip"), ("br", b"hello"), ("deflate", b"\xff\xff")]
 )
 async def test_a_compressed_answer_that_cannot_be_read_is_an_error(encoding: str, packed: bytes) -> None:

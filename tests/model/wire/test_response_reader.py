@@ -280,6 +280,28 @@ async def test_a_redirect_is_told_wherever_it_leads(place: str) -> None:
     assert place[:500] in error.message and len(error.message) < 600
 
 
+@each_row(
+    ("place", "told"),
+    [
+        ("https://other.example/v2/chat/completions", "if that is your server, its base URL is https://other.example/v2"),
+        ("/v2/chat/completions/", "/v2"),
+        ("/login?next=chat/completions", "/login?next=chat/completions, which is not followed"),
+        ("/v1/chat/completions/", "/v1/chat/completions/, which is not followed"),
+    ],
+)  # fmt: skip
+async def test_a_redirect_of_the_request_is_told_with_its_base_url(place: str, told: str) -> None:
+    async with Server(Reply(status=301, headers={"location": place}, body={})) as server:
+        error = await failure(server.url)
+    assert error.message.endswith(told)
+
+
+@each_row("status", [201, 204])
+async def test_a_success_without_an_answer_is_no_refusal(status: int) -> None:
+    async with Server(Reply(status=status, body="")) as server:
+        error = await failure(server.url)
+    assert (error.kind, error.status) == ("not_api", status) and f"HTTP status {status}" in error.message
+
+
 def test_a_whole_answer_is_told_at_its_end() -> None:
     body = json.dumps({"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]}).encode()
     reading = AnswerReader(ChatStream("openai"))
