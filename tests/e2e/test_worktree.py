@@ -57,6 +57,30 @@ def test_a_run_works_in_a_worktree_which_is_entered_again_merged_and_cleaned(wor
     assert "There are no worktrees" in world.run("worktree", "list").out
 
 
+def test_names_that_are_not_utf_8_are_no_obstacle(world: World) -> None:
+    world.work = world.work / "caf\udce9"
+    world.work.mkdir()
+    repo = repository(world)
+    put(repo, "new\udcff.txt", "uncommitted\n")
+    put(repo, ".gitignore", "*.local\n")
+    put(repo, ".worktreeinclude", "*.local\n")
+    put(repo, "copied\udcff.local", "copied\n")
+    world.script(
+        Reply(calls=(Call("shell", {"command": "cat *.txt *.local > made"}),)), Reply(text="Done."),
+        Reply(text="Nothing more."),
+    )  # fmt: skip
+    done = world.run("run", "go", "--mode", "yolo", "-w", "idea")
+    assert done.code == 0, done.err
+    again = world.run("run", "go on", "-w", "idea")
+    assert again.code == 0, again.err
+    (one,) = listed(world)
+    assert one["root"] == str(repo)
+    merged = world.run("worktree", "merge", "idea", "--yes")
+    assert merged.code == 0, merged.err
+    assert (repo / "made").read_text() == "one\ntwo\nuncommitted\ncopied\n"
+    assert (repo / "copied\udcff.local").read_text() == "copied\n"
+
+
 def test_a_conflict_merges_nothing(world: World) -> None:
     repo = repository(world)
     world.script(

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +44,7 @@ def list_command(json: Annotated[bool, typer.Option("--json", help="One JSON obj
     infos = with_git(lambda run: list_worktrees(_folder(), run))
     if json:
         value = {"folder": str(_folder()), "worktrees": infos}
-        emit([msgspec.json.format(msgspec.json.encode(value), indent=2).decode()])
+        emit([dumps(msgspec.to_builtins(value), indent=2)])  # a path need not be UTF-8
         return 0
     emit(_lines(infos))
     if not infos:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import read_regular, replace_file
-from agent_cli.protocol.json_text import decode_json
+from agent_cli.protocol.json_text import decode_lenient_json
 
 from ..git.repository import GitFolder
 
@@ -119,12 +119,16 @@ def record_of(path: Path) -> Path:
 
 
 def write_record(worktree: Worktree) -> None:
-    """Save the record.
+    """Save the record. Bytes of names that are not UTF-8 are written as escaped surrogates, which only the lenient
+    reader accepts.
 
     Raises:
         OSError: it cannot be written.
     """
-    replace_file(record_of(Path(worktree.path)), msgspec.json.format(msgspec.json.encode(worktree)))
+    import json
+
+    text = json.dumps(msgspec.to_builtins(worktree), indent=2)
+    replace_file(record_of(Path(worktree.path)), text.encode("ascii"))
 
 
 def open_worktree(path: Path) -> Worktree:
@@ -134,7 +138,7 @@ def open_worktree(path: Path) -> Worktree:
         WorktreeError: there is no record: this program did not create it.
     """
     try:
-        return decode_json(read_regular(record_of(path), _LARGEST_RECORD), type=Worktree)
+        return msgspec.convert(decode_lenient_json(read_regular(record_of(path), _LARGEST_RECORD)), Worktree)
     except (OSError, msgspec.DecodeError) as error:
         raise WorktreeError(f"{path} is not a worktree made by agent, so it is left alone") from error
 
