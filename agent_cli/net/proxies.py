@@ -125,12 +125,18 @@ def _address(value: str, source: str) -> str:
         _ = parts.port  # raises ValueError for an invalid number
     except ValueError:
         scheme, host = "", ""
-    if not scheme or not host:
+    if not scheme or not host or not can_be_resolved(host):
         raise BadProxy(
             f"the proxy settings cannot be used: {source} is not an address such as http://HOST:PORT "
             f"(known: {', '.join(_SCHEMES)})",
         )
     return parts._replace(scheme=scheme, path="", query="", fragment="").geturl()
+
+
+def can_be_resolved(host: str) -> bool:
+    """Return False for a host name with a part that is empty or too long, which `getaddrinfo` answers with a
+    UnicodeError."""
+    return all(0 < len(part) < 64 for part in host.removesuffix(".").split("."))
 
 
 def _of_the_system(scheme: str, host: str) -> Proxy | None:

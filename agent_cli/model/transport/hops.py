@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from agent_cli.net.proxies import Proxy, bracketed
+from agent_cli.net.proxies import Proxy, bracketed, can_be_resolved
 
 from ..types.base import ModelError
 from .byte_stream import ByteStream
@@ -70,6 +70,8 @@ def target_of(url: str) -> Target:
         named = host if host.isascii() else host.encode("idna").decode("ascii")
         if not named.isprintable() or any(each in named for each in ' <>"\\^`{|}%'):
             raise ValueError("the host holds characters that no name has")
+        if not can_be_resolved(named):
+            raise ValueError("a part of its name is empty or too long")
     except ValueError as error:
         raise ModelError("not_found", f"{url} is not a usable address: {error}") from error
     user = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))

@@ -377,6 +377,8 @@ def _checked(headers: Mapping[str, str]) -> list[tuple[str, str]]:
         if not (value.isascii() and value.isprintable()):
             kind = "auth" if name.lower() == "authorization" else "bad_request"
             raise ModelError(kind, f"the {name} header holds characters that cannot be sent")  # type: ignore[arg-type]
+    if "content-length" in headers:
+        raise ModelError("bad_request", "the content-length header depends on the request and cannot be set")
     found = [(name, value.strip()) for name, value in headers.items()]
     try:
         h11.Request(method="GET", target="/", headers=found)

@@ -222,11 +222,22 @@ def test_the_server_of_an_address(url: str, place: str, header: str) -> None:
     assert (target.place, target.host_header) == (place, header)
 
 
-@each_row("url", ["ftp://x/", "http://", "localhost:80", "http://x:port/", "http://a b/", "http://[::1/"])
+@each_row(
+    "url",
+    [
+        "ftp://x/", "http://", "localhost:80", "http://x:port/", "http://a b/", "http://[::1/", "http://..x/",
+        f"http://{'x' * 64}.example/",
+    ],
+)  # fmt: skip
 def test_what_is_no_address(url: str) -> None:
     with pytest.raises(ModelError, match="is not a usable address") as found:
         hops.target_of(url)
     assert found.value.kind == "not_found"
+
+
+def test_a_length_that_the_request_decides_is_not_configured() -> None:
+    with pytest.raises(ModelError, match="the content-length header depends on the request"):
+        Connection("http://127.0.0.1/v1", {"Content-Length": "3"}, Timeouts())
 
 
 async def test_of_several_addresses_the_first_that_takes_the_connection_wins() -> None:

@@ -86,7 +86,7 @@ def test_hosts_that_are_reached_without_a_proxy(value: str, host: str, excluded:
     assert bool(excluded_by(host, 443, {"no_proxy": value})) is excluded
 
 
-@pytest.mark.parametrize("value", ["gopher://x", "http://", "http://p:port", "://"])
+@pytest.mark.parametrize("value", ["gopher://x", "http://", "http://p:port", "://", "http://..x:1"])
 def test_a_proxy_that_is_none_is_told_without_its_value(value: str) -> None:
     with pytest.raises(BadProxy, match="HTTPS_PROXY is not an address"):
         proxy_for("https://a.example", {"HTTPS_PROXY": value})
