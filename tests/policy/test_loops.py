@@ -41,6 +41,8 @@ UNSURE = [
     "if ls; then ls", "for f in a; do ls", "for f in a; do ls && done", "for f in a; do done", "if ls; then fi", "for f in a do ls; done",
     "for f in a; { ls; }", "while true; do ls; done", "until ls; do ls; done", "case a in a) ls;; esac", "select f in a; do ls; done",
     "for f in a; do break; done", "time for f in a; do ls; done", "for f in a; do (ls); done", "for ((i=0;i<1;i++)); do ls; done",
+    "for g in 'x secret'; do echo x; for f in $g; do cat \"$f\"; done; done", "echo x; for f in $?; do cat \"$f\"; done", "ls; echo x; [[ -f $? ]]",
+    "for g in *; do for f in \"x$g\"; do cat \"$f\"; done; done",
     "for f in a; do cat \"$(echo $f)\"; done", "for f in a; do cat `echo $f`; done", "for f in a; do cat <<<$f; done",
     "for f in a; do x() { ls; }; done", "f\\or f in a; do ls; done; cat $f", "ls | ! wc", "! ! ls", "!", "! A=b ls", "cat $?", "echo x > $?", "echo $$", "echo $x", "ls $?; echo", "echo ${PIPESTATUS[x]}", "echo ${?:-$x}", "$? echo", "! $x",
     'for f in "x y"; do echo hi; for g in $f; do cat "$g"; done; done', 'echo a; for f in $?; do cat "$f"; done', "echo a; [[ -f $? ]]", "echo a; A=$? ls",

@@ -311,8 +311,6 @@ class _Reader:
                 raise Unsure(f"`{word.text}` begins a compound command, so it always asks")
             if not words and self.used:
                 raise Unsure("the program's name is a variable")
-            if not self.printer and any(value.glob and value.text != word.text for value in self.used):
-                raise Unsure("names of files that are parts of words")
             words.append(word)
         if not words and not assigns:
             raise Unsure("a command is missing" if not writes and not reads else "a redirection without a command")
@@ -413,6 +411,8 @@ class _Reader:
         joined = "".join(text)
         if joined[:1] == "~" and self.line[start] != "~":
             raise Unsure("a quoted ~ in front of a word")
+        if not printer and any(value.glob and value.text != joined for value in self.used):
+            raise Unsure("names of files that are parts of words")
         return Word(joined, glob and joined != "[")
 
     def plain(self, char: str, before: list[str]) -> None:
