@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_cli.protocol.json_text import decode_json, mended
+from agent_cli.protocol.json_text import decode_json, repair_json
 from agent_cli.protocol.sanitize import clean
 
 from .definition import DECIDING, Hook, HookProcess
@@ -77,7 +77,7 @@ def _read(hook: Hook, ended: HookProcess) -> HookAnswer:
     text = ended.stdout.removeprefix("\ufeff").strip()
     if json := _json_in(hook, text):
         try:
-            given = decode_json(mended(json.encode("utf-8", "replace")), type=dict[str, Any])
+            given = decode_json(repair_json(json.encode("utf-8", "replace")), type=dict[str, Any])
             answer = _from_json(hook, given)
         except (msgspec.DecodeError, _MeaninglessError) as error:
             return _failed(hook, f"printed JSON that cannot be read: {error}", is_broken=True)

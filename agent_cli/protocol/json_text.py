@@ -9,10 +9,11 @@ from .lazy_regex import lazy_regex
 
 T = TypeVar("T")
 _SURROGATE = lazy_regex(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+"""One half of a pair."""
 _ESCAPE = lazy_regex(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL
 )
-_HALF_BYTES = 6
+"""Any escape: a pair is matched as a whole, and `\\\\` so that what follows is not taken for one."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -67,15 +68,13 @@ def decode_lenient_json(data: bytes | str) -> Any:
         raise msgspec.DecodeError(str(error)) from error
 
 
-def mended(text: bytes) -> bytes:
-    """Return JSON text that every parser accepts: half of a character, as programs write that cut texts by UTF-16
-    units, and bytes that are not UTF-8 become U+FFFD."""
+def repair_json(text: bytes) -> bytes:
+    """Replace what no parser accepts with U+FFFD: bytes that are not UTF-8, and escaped lone surrogates, which
+    programs write that cut texts by UTF-16 units."""
     if not text.isascii():
         text = text.decode("utf-8", "replace").encode()
     return _ESCAPE.sub(_whole, text) if _SURROGATE.search(text) else text
 
 
 def _whole(escape: "re.Match[bytes]") -> bytes:
-    found = escape[0]
-    is_half = len(found) == _HALF_BYTES and _SURROGATE.fullmatch(found)
-    return rb"\ufffd" if is_half else found
+    return rb"\ufffd" if _SURROGATE.fullmatch(escape[0]) else escape[0]

@@ -13,18 +13,6 @@ CallKind = Literal["main", "summary", "limit", "sampling", "subagent"]
 server, or a sub-agent."""
 NON_CONVERSATION_KINDS: frozenset[CallKind] = frozenset({"summary", "sampling", "subagent"})
 """Calls whose answers are not part of the conversation."""
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Levels of reasoning effort, ascending."""
-REFUSABLE = frozenset(
-    {
-        "tools", "strict", "effort", "tool_choice", "images", "cache_marks", "stream_options", "max_tokens",
-        "reasoning", "no_reasoning", "include", "summary", "prompt_cache_key", "phase",
-        "repeated_roles", "system_role",
-    }
-)  # fmt: skip
-"""Parts of a request that may be remembered as refused: the names of all permanent `dialect.Repair` values."""
-MOST_TOKENS = 100_000_000
-"""A larger number is not a plausible context window or output limit."""
 
 
 class Tokens(msgspec.Struct, frozen=True):
@@ -131,6 +119,20 @@ class CostLine(msgspec.Struct, frozen=True):
 
 def _add(total: int | None, more: int | None) -> int | None:
     return total if more is None else (total or 0) + more
+
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""Levels of reasoning effort, ascending."""
+REFUSABLE = frozenset(
+    {
+        "tools", "strict", "effort", "tool_choice", "images", "cache_marks", "stream_options", "max_tokens",
+        "reasoning", "no_reasoning", "include", "summary", "prompt_cache_key", "phase",
+        "repeated_roles", "system_role",
+    }
+)  # fmt: skip
+"""Parts of a request that may be remembered as refused: the names of all permanent `dialect.Repair` values."""
+MOST_TOKENS = 100_000_000
+"""A larger number is not a plausible context window or output limit."""
 
 
 class LearnedLimits(msgspec.Struct, frozen=True, omit_defaults=True):

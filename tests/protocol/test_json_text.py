@@ -1,4 +1,4 @@
-"""JSON that others wrote: every way in which it cannot be read is one error, and halves of characters are mended."""
+"""JSON that others wrote: every way in which it cannot be read is one error, and lone surrogates are replaced."""
 
 import json
 import math
@@ -6,7 +6,7 @@ import math
 import msgspec
 import pytest
 
-from agent_cli.protocol.json_text import NestedTooDeeplyError, decode_json, decode_lenient_json, mended
+from agent_cli.protocol.json_text import NestedTooDeeplyError, decode_json, decode_lenient_json, repair_json
 
 _DEEP = b"[" * 200_000
 
@@ -59,5 +59,5 @@ def test_what_is_no_json_is_refused_leniently_too(data: bytes) -> None:
     ],
 )
 def test_only_halves_are_replaced(text: bytes, whole: bytes) -> None:
-    assert mended(text) == whole
-    json.loads(mended(text)).encode()
+    assert repair_json(text) == whole
+    json.loads(repair_json(text)).encode()

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from agent_cli.net.certificates import tls_context
 from agent_cli.net.proxies import BadProxy, Proxy, proxy_for
-from agent_cli.protocol.json_text import BYTE_ORDER_MARK, decode_json, mended
+from agent_cli.protocol.json_text import BYTE_ORDER_MARK, decode_json, repair_json
 
 from ..types.client import ServerError
 from ..types.definition import ServerDefinition
@@ -202,11 +202,11 @@ class _MendedText(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
             if end or len(rest) > MAX_MESSAGE_BYTES:  # too long for us: the SDK says so
-                yield mended((bytes(rest) + chunk[:end]).removeprefix(mark))
+                yield repair_json((bytes(rest) + chunk[:end]).removeprefix(mark))
                 rest, mark = bytearray(chunk[end:]), b""
             else:
                 rest += chunk
-        yield mended(bytes(rest).removeprefix(mark))
+        yield repair_json(bytes(rest).removeprefix(mark))
 
     async def aclose(self) -> None:
         await self._stream.aclose()
