@@ -232,8 +232,8 @@ class Connection(Handlers):
 
     @contextlib.contextmanager
     def asking(self, elicit: Elicit | None) -> Iterator[None]:
-        """Pass questions of the server to the user of a call while it is in progress. Those that are open when it
-        ends are withdrawn."""
+        """Pass questions of the server to the user of a call while it is in progress; open ones are withdrawn when
+        it ends."""
         self._calls.append(call := _CallInProgress(elicit))
         try:
             yield
@@ -243,11 +243,11 @@ class Connection(Handlers):
                 question.cancel()
 
     async def elicit(self, asked: Elicitation) -> ElicitationAnswer:
-        call = next((each for each in reversed(self._calls) if each.elicit is not None), None)
-        if call is None or call.elicit is None:
-            return ElicitationAnswer("decline")
-        answer = await call.answer(call.elicit(self.definition.name, asked))
-        return answer or ElicitationAnswer("cancel")
+        for call in reversed(self._calls):
+            if call.elicit is not None:
+                answer = await call.answer(call.elicit(self.definition.name, asked))
+                return answer or ElicitationAnswer("cancel")
+        return ElicitationAnswer("decline")
 
     async def sample(self, asked: SamplingRequest) -> SamplingAnswer:
         if not self.definition.sampling or self.sampling is None:

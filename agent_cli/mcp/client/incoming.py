@@ -1,5 +1,5 @@
-"""Lines from a server, understood as far as possible: batches are taken apart, and an answer that is not valid is
-an error for its request instead of a lost message."""
+"""Decode lines from a server tolerantly: batches are split, and an answer that is not valid becomes an error for
+its request instead of a lost message."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 import mcp_types as wire
 import msgspec
 
-from agent_cli.protocol.json_text import BYTE_ORDER_MARK, decode_json, mended
+from agent_cli.protocol.json_text import BYTE_ORDER_MARK, decode_json, repair_json
 
 UNREAD = "Failed to parse JSON response: "
 """Beginning of the SDK's message about an answer that it could not read."""
@@ -38,17 +38,17 @@ def parts_of(line: bytes) -> list[bytes]:
     """
     line = line.removeprefix(BYTE_ORDER_MARK).strip()
     if line[:1] == b"{":
-        return [mended(line)]
+        return [repair_json(line)]
     try:
         parts = [bytes(part) for part in decode_json(line, type=list[msgspec.Raw])]
     except msgspec.DecodeError as error:
         raise ValueError("no message") from error
     if not parts or any(part[:1] != b"{" for part in parts):
         raise ValueError("no batch of messages")
-    return [mended(part) for part in parts]
+    return [repair_json(part) for part in parts]
 
 
-def substitute(text: bytes) -> "wire.JSONRPCError | None":
+def substitute(text: bytes) -> wire.JSONRPCError | None:
     """Return the error to deliver instead of an answer that is not valid, so that nobody waits for it; None if it
     is not known what it answers."""
     try:
@@ -64,7 +64,7 @@ def substitute(text: bytes) -> "wire.JSONRPCError | None":
     return _error(answer.id, str(said or answer.error))
 
 
-def _error(number: int | str, message: str) -> wire.JSONRPCError:
+def _error(request_id: int | str, message: str) -> wire.JSONRPCError:
     return wire.JSONRPCError(
-        jsonrpc="2.0", id=number, error=wire.ErrorData(code=wire.INTERNAL_ERROR, message=message)
+        jsonrpc="2.0", id=request_id, error=wire.ErrorData(code=wire.INTERNAL_ERROR, message=message)
     )

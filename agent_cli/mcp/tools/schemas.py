@@ -27,7 +27,7 @@ _ALIASES = {
     "list": "array",
 }
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
-_ONLY_BELOW = ("enum", "const", "not", "if", "then", "else")
+_NOT_AT_TOP = ("enum", "const", "not", "if", "then", "else")
 """Keywords that providers refuse at the top."""
 
 
@@ -46,15 +46,15 @@ def _sound(schema: Any, depth: int) -> dict[str, Any]:
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return {}
     found = {}
-    for key, value in _of_today(schema).items():
+    for key, value in _with_prefix_items(schema).items():
         read = _KEYWORDS.get(key)
         if (made := read(value, depth + 1) if read else value) is not _GONE:
             found[str(key)] = made
     return found
 
 
-def _of_today(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema with the tuples of draft 7 as those of 2020-12."""
+def _with_prefix_items(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema with tuples as JSON Schema 2020-12 writes them; draft 7 writes a list of `items`."""
     if not isinstance(schema.get("items"), list):
         return schema
     rest = {key: value for key, value in schema.items() if key not in ("items", "additionalItems")}
@@ -149,7 +149,7 @@ _KEYWORDS: Mapping[str, Callable[[Any, int], Any]] = {
 def _merged(schema: dict[str, Any], root: dict[str, Any], merges: Iterator[int]) -> dict[str, Any]:
     """Return a schema of an object without alternatives: all their properties, and what each of them requires.
     `merges` bounds the parts, which may refer to each other."""
-    found = {key: value for key, value in schema.items() if key not in (*_ALTERNATIVES, *_ONLY_BELOW, "$ref")}
+    found = {key: value for key, value in schema.items() if key not in (*_ALTERNATIVES, *_NOT_AT_TOP, "$ref")}
     parts = [("allOf", target)] if (target := _target(root, schema.get("$ref"))) else []
     parts += [(key, part) for key in _ALTERNATIVES for part in schema.get(key, ())]
     if not parts:
