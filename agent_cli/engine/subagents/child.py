@@ -30,7 +30,7 @@ from ..agent import Agent
 from ..dispatch import Dispatcher
 from ..services import SessionServices
 from ..tool_calls.approval_requests import ApprovalRequests
-from ..undo.last_writer import rewritten
+from ..undo.last_writer import changed_by_others
 from ..undo.turn_undo import TurnUndo
 
 if TYPE_CHECKING:
@@ -119,13 +119,13 @@ class Child:
         """True if it occupies one of the slots for concurrently running sub-agents."""
 
     def adopt(self, saved: ChildSession, root: Path) -> None:
-        """Restore the state in which it ended in an earlier run of the program. What it has changed in `root` is
-        its own as far as nobody has changed it since."""
+        """Restore the state in which it ended in an earlier run of the program. Files that it has
+        changed in `root` are its own unless somebody else has changed them since."""
         self.task, self.state = saved.task, saved.state
         self.session_path = str(saved.path)
         self.line = saved.text.strip().partition("\n")[0][:_LINE_CHARS]
         if saved.cwd == str(root) and saved.changes:
-            others = rewritten(root, (each.path for each in saved.changes), saved.seen)
+            others = changed_by_others(root, (each.path for each in saved.changes), saved.seen)
             self.changes_before = tuple(each for each in saved.changes if each.path not in others)
         self.result = ChildResult(saved.state, saved.text, 0, None, tuple(each.path for each in saved.changes))
 
@@ -404,5 +404,5 @@ class ChildUndo(TurnUndo):
         agents = self._parent.agents
         is_apart = self._child.workplace is not None  # its changes there are merged, and undone with the merge
         if agents is not None and not is_apart:
-            await self._parent.undo.before_effect(agents.changing, paths)
+            await self._parent.undo.before_effect(agents.undo_scope, paths)
         await super().before_effect(scope, paths)

@@ -96,7 +96,7 @@ class Subagents:
         self._saving = asyncio.Lock()
 
     @property
-    def changing(self) -> TurnScope:
+    def undo_scope(self) -> TurnScope:
         """The turn that changes of sub-agents are undone with: the current one. Changes between turns have an id
         of their own, and are undone with the turn before them."""
         if self.scope.turn_id:

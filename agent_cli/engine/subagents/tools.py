@@ -47,7 +47,7 @@ class AgentTool(BasicTool):
         if not params.task.strip():
             raise ToolError("The task is empty.")
         if (earlier := self._agents.started_by(context.call_id)) is not None and earlier.result is not None:
-            # The program ended before the parent could read it. Undo learns from the changes whose they are.
+            # The program ended before the parent could read it. Undo reads from `changes` which files are its own.
             return msgspec.structs.replace(outcome(earlier, earlier.result), changes=earlier.changes_before)
         child = self._child(params, context.call_id)
         if child.plan.background:

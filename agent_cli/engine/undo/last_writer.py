@@ -1,5 +1,5 @@
-"""After a crash: is a file still what the agent's tools left? Separate from the turns that end in order, whose
-effects have known times."""
+"""Find the files that somebody else has changed since a crash, by the hashes that tools recorded. Separate from
+turns that end in order, whose effects have known times."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -22,20 +22,22 @@ def last_seen(records: Iterable[AnyRecord]) -> dict[str, str]:
     return found
 
 
-def rewritten(root: Path, paths: Iterable[str], seen: Mapping[str, str], until_s: float = 0.0) -> tuple[str, ...]:
-    """Return the files that somebody has changed since the tools left them.
+def changed_by_others(
+    root: Path, paths: Iterable[str], seen: Mapping[str, str], until_s: float = 0.0
+) -> tuple[str, ...]:
+    """Return the files that somebody else has changed since the tools last read or wrote them.
 
     Args:
         root: the folder to which paths refer.
         paths: the files.
-        seen: what the tools left, see `last_seen`; other files are not judged.
-        until_s: changes before this time (seconds since the epoch) are the agent's, whoever made them.
+        seen: file → hash, from `last_seen`; files that are not in it are left out.
+        until_s: changes before this time (seconds since the epoch) count as the agent's.
     """
     return tuple(path for path in paths if path in seen and _differs(root / path, seen[path], until_s))
 
 
-def _differs(path: Path, hash: str, until_s: float) -> bool:
+def _differs(path: Path, expected: str, until_s: float) -> bool:
     try:
-        return os.lstat(path).st_ctime >= until_s and content_hash(read_regular(path, _MAX_BYTES)) != hash
+        return os.lstat(path).st_ctime >= until_s and content_hash(read_regular(path, _MAX_BYTES)) != expected
     except OSError:  # deleted, or no file any more
         return False

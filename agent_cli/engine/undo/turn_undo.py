@@ -184,11 +184,11 @@ class TurnUndo:
 
     def _late_foreign(self, turn_id: str) -> tuple[str, ...]:
         """Return the files that a crashed turn wrote and somebody else has changed since."""
-        from .last_writer import last_seen, rewritten
+        from .last_writer import changed_by_others, last_seen
 
         records = self._session.records
         written = sorted(written_files(records).get(turn_id, ()))
-        return rewritten(self._session.root, written, last_seen(records), known_until(records, turn_id))
+        return changed_by_others(self._session.root, written, last_seen(records), known_until(records, turn_id))
 
     async def close_crashed_turns(self) -> None:
         """After a crash, save the current state as the state after the crashed turn."""

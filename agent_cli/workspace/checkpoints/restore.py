@@ -225,7 +225,7 @@ class _Place:
         while folder.startswith(f"{self._root}{os.sep}") and folder not in self._keep:
             try:
                 if self._dry_run:
-                    leave(folder, self._emptied)
+                    rehearse_rmdir(folder, self._emptied)
                 else:
                     with dir_entry(folder) as at:
                         os.rmdir(at.name, dir_fd=at.folder)
@@ -234,7 +234,7 @@ class _Place:
             folder = os.path.dirname(folder)
 
 
-def leave(folder: str, emptied: set[str]) -> None:
+def rehearse_rmdir(folder: str, emptied: set[str]) -> None:
     """Rehearse `rmdir`: add a folder to the paths that a real run would have emptied.
 
     Raises:

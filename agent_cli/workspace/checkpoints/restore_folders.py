@@ -12,7 +12,7 @@ from agent_cli.fs.nofollow import dir_entry
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 
-from .restore import CHANGED, leave
+from .restore import CHANGED, rehearse_rmdir
 
 if TYPE_CHECKING:
     from .metadata import FolderPairs, SnapshotMetadata
@@ -93,7 +93,7 @@ class Folders:
     def _rmdir(self, path: str) -> None:
         real = os.path.join(self._root, path)
         if self._dry_run:
-            leave(real, self.emptied)
+            rehearse_rmdir(real, self.emptied)
             return
         with dir_entry(real) as at:
             os.rmdir(at.name, dir_fd=at.folder)
