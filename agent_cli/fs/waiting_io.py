@@ -72,9 +72,9 @@ def write_interruptibly(sink: int, data: bytes) -> None:
                 left = left[os.write(sink, left[:most]) :]
 
 
-def write_open(name: str, data: bytes) -> None:
-    """Replace the content of a file that is written in place, or write to a pipe or device. The names of our own
-    streams mean the streams: a file behind one would be written from its beginning again.
+def write_in_place(name: str, data: bytes) -> None:
+    """Overwrite a file, or write to a pipe or device. `/dev/stdout` and `/dev/stderr` are written to without
+    opening them, since that would overwrite a file that they are redirected to.
 
     Raises:
         OSError: it cannot be written.

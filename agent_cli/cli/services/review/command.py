@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.fs.files import replace_file
-from agent_cli.fs.waiting_io import WriteInterrupted, write_open
+from agent_cli.fs.waiting_io import WriteInterrupted, write_in_place
 from agent_cli.model.routing import MissingKey
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import clean, one_line
@@ -115,7 +115,7 @@ def _written(name: str, text: str) -> bool:
         if is_file and not os.path.abspath(name).startswith("/dev/"):
             _replace(Path(os.path.realpath(name)), data)
         else:  # a pipe or a device, whose real path may be no path, as that of /dev/stdout
-            write_open(name, data)
+            write_in_place(name, data)
     except OSError as error:
         _progress(f"cannot write {name}: {error.strerror}")
         return False
