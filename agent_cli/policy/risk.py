@@ -88,6 +88,7 @@ _GRAVITY = (
 
 
 _MOST_PLACES = 8
+"""Number of directories considered, if it is not certain where a command runs."""
 IsScratch = Callable[[str], bool]
 """Returns True for a path among the command's own temporary files."""
 

@@ -188,7 +188,7 @@ def _present(text: str) -> Iterator[tuple[str, Shape]]:
     """Yield the prefixes in a text that may begin a token."""
     runs = " ".join(_RUN.findall(text))
     for mark, group in _TOKENS:
-        if mark == "://":
+        if mark == "://":  # runs have no colon
             yield from group if mark in text else ()
         elif mark in runs:
             yield from (each for each in group if each[0] in runs)

@@ -277,6 +277,7 @@ class ModelCaller:
             info = attempt.model.info
             admit = partial(self._admit, attempt, request)
             admitted = admit()
+            # Only now, after the limits: the cost of a run without a step is known to be 0.
             scope.emit(ev.StepStarted(step=step, model=attempt.name, kind=kind))
             if self._spending.unbounded(info):
                 self._say_unbounded(f"{attempt.name} has no known prices", scope)

@@ -33,6 +33,7 @@ from .wrappers import TRANSPARENT, UnwrappedCommand, program, unwrap
 _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 _MAX_DEPTH = 4
 _MOST_PLACES = 4
+"""Maximum number of directories in which a command may run; with more, the line is not certain."""
 _MOST_WORDS = 20_000
 
 

@@ -129,6 +129,7 @@ class _Reader:
         self.values: dict[str, Word] = {}
         """Values of the loop variables around the current place."""
         self.has_loop = False
+        """True if the line has a loop, wherever it is."""
         self.used: list[Word] = []
         """Values of variables in the last word."""
         self.printer = ""
@@ -136,7 +137,9 @@ class _Reader:
         self.is_enclosed = False
         """True if the line is a subshell, whose end also ends a word."""
         self.depth = 0
+        """Number of loops and conditions around the current place."""
         self.count = 0
+        """Number of commands read, each once for each word of the loops around it."""
 
     def commands(self) -> tuple[SimpleCommand, ...]:
         self.blanks(newlines=True)
@@ -191,9 +194,11 @@ class _Reader:
                 raise Unsure(f"nothing follows {operator}")
 
     def is_closing(self) -> bool:
+        """Return True at the end of a subshell."""
         return self.is_enclosed and self.line.startswith(")", self.at)
 
     def keyword(self) -> str:
+        """Return the keyword of a loop, condition or subshell that is here; empty if none is."""
         match = _KEYWORD.match(self.line, self.at)
         return match.group() if match else ""
 
