@@ -99,11 +99,11 @@ def existing(setup: Setup) -> SessionStart | None:
     if setup.chosen.flag("fork") or setup.chosen.flag("no_session"):
         return _copied(setup, path)
     file, loaded = SessionFile.open(path)
-    notes = (*loaded.problems(), *_moved(loaded, setup))
+    notes = (*loaded.problems(), *_note_on_move(loaded, setup))
     return SessionStart(loaded.records, file, str(path), saved=True, notes=notes)
 
 
-def _moved(loaded: Loaded, setup: Setup) -> tuple[str, ...]:
+def _note_on_move(loaded: Loaded, setup: Setup) -> tuple[str, ...]:
     """Return a note if the session continues in another directory than the one that it began in."""
     began = header_of(loaded.records).cwd
     same = began == storable_text(str(setup.root)) or os.path.realpath(began) == os.path.realpath(setup.root)
@@ -114,7 +114,7 @@ def _copied(setup: Setup, origin: Path) -> SessionStart:
     from agent_cli.store.fork import forked
 
     loaded = read_session(origin)
-    problems = (*loaded.problems(), *_moved(loaded, setup))
+    problems = (*loaded.problems(), *_note_on_move(loaded, setup))
     identifier, path = new_place(setup)
     records = forked(loaded.records, identifier, setup.chosen.text("fork_at") or None)
     if setup.chosen.flag("no_session"):

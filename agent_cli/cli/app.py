@@ -210,8 +210,7 @@ def doctor(
     from .commands.diagnostics.doctor import list_files, run_doctor
 
     if as_json and not files:
-        raise UsageError("--json lists files: write `agent doctor --files --json`")
-
+        raise UsageError("--json needs --files: write `agent doctor --files --json`")
     return list_files(as_json=as_json) if files else run_doctor()
 
 

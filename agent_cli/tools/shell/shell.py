@@ -21,9 +21,9 @@ from .command_start import StartedCommand, notes_on_changes, sandbox_denial, sta
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
-_MOST_BYTES = 131_071
-"""Maximum size of a command: of one argument of a program on Linux (`execve(2)`)."""
 """Seconds to watch a background command: most failures happen at once."""
+_MOST_BYTES = 131_071
+"""Maximum size of a command: that of one argument of a program on Linux (`execve(2)`)."""
 
 
 class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ class Shell(BasicTool):
         if (size := len(params.command.encode("utf-8", "surrogatepass"))) > _MOST_BYTES:
             raise ToolError(
                 f"The command has {size:,} bytes; the system takes {_MOST_BYTES:,} at most. Write its text to a"
-                " file with write_file, and run or read that."
+                " file with write_file, and run or read the file."
             )
         shell = context.shell
         cwd = os.path.realpath(shell.start)

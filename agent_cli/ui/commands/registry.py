@@ -333,7 +333,7 @@ ANSWERS = {
     "architect": "/mode plan lets the agent read and plan; /mode auto-edit lets it go on.",
     "ask": "/mode plan lets the agent read and answer without changing anything.",
     "auth": "`agent -m PROVIDER/MODEL` in a shell asks for that provider's key. See `agent help providers`.",
-    "code": "/mode auto-edit lets the agent edit without asking, /mode ask with.",
+    "code": "/mode auto-edit lets the agent edit without asking; /mode ask asks first.",
     "commit": "Ask for a commit in words, or run it yourself: !git commit.",
     "docs": "`agent help` in a shell lists the documentation, `agent help TOPIC` shows a page.",
     "drop": "/context drop N removes a message or a result from the conversation.",

@@ -1,5 +1,5 @@
-"""Check what only the agent of an attempt would refuse: its model, settings, tools and the schema of its answer.
-Every attempt would end the same way, and what a wrong name costs would be learned one tree after another."""
+"""Check before a batch starts what the agents of its attempts would refuse: model, settings, tools and the schema
+of the answer. Otherwise every attempt would fail in the same way, each after its tree was created."""
 
 import os
 import re
