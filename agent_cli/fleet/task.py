@@ -11,8 +11,6 @@ from agent_cli.protocol.actions import Mode, SandboxLevel
 Pick = Literal["first_verified", "all", "smallest_diff"]
 Dependencies = Literal["none", "bind", "reflink", "copy"]
 Network = Literal["own", "host"]
-
-
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 

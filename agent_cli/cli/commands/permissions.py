@@ -39,19 +39,14 @@ from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.ui.text.lines import number
 from agent_cli.workspace.paths import PathError
 
-from ..services.completion import one_of
+from ..services.completion import option
 from .sessions.output import print_json
 
 permissions = typer.Typer(help="Show what is allowed, asked or denied, and by which rule.", no_args_is_help=True)
 
 _InMode = Annotated[
     str | None,
-    typer.Option(
-        "--mode",
-        metavar="|".join(get_args(Mode)),
-        help="Use this mode instead of the configured one.",
-        autocompletion=one_of(*get_args(Mode)),
-    ),
+    option("--mode", text="Use this mode instead of the configured one.", value="|".join(get_args(Mode))),
 ]
 _REACHES = {
     "inside": "in the sandbox",

@@ -28,7 +28,7 @@ from agent_cli.ui.text.hints import AT_A_SHELL, advice
 from agent_cli.ui.text.lines import number
 from agent_cli.workspace.memory import Memory
 
-from ..services.completion import one_of, session_ids
+from ..services.completion import option, session_ids
 
 Word = Literal["undo", "redo"]
 _CHOICES: dict[str, Choice] = {"mine": "mine", "old": "old", "merge": "merge", "keep": "mine", "take": "old"}
@@ -61,20 +61,18 @@ _CodeOption = Annotated[bool, typer.Option("--code", help="Only files; the conve
 _TalkOption = Annotated[bool, typer.Option("--conversation", help="Only the conversation; files stay.")]
 _ConflictsOption = Annotated[
     str,
-    typer.Option(
+    option(
         "--conflicts",
-        metavar=_WORDS,
-        autocompletion=one_of(*_WORDS.split("|")),
-        help="Files changed since: leave mine (the default; also: keep), take the old (also: take), or merge.",
+        value=_WORDS,
+        text="Files changed since: leave mine (the default; also: keep), take the old (also: take), or merge.",
     ),
 ]
 _ResolveOption = Annotated[
     str,
-    typer.Option(
+    option(
         "--resolve",
-        metavar=_WORDS,
-        autocompletion=one_of(*_WORDS.split("|")),
-        help="Only resolve the files that the last one skipped: mine, old or merge.",
+        value=_WORDS,
+        text="Only resolve the files that the last one skipped: mine, old or merge.",
     ),
 ]
 _PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="With --resolve.")]
@@ -123,9 +121,9 @@ def _asked(
     word: Word, session: str | None, show: bool, dry_run: bool, far: tuple[int, int], what: Rewound,
     conflicts: str, resolve: str, paths: list[str] | None,
 ) -> _UndoOptions:  # fmt: skip
-    for option, said in (("--conflicts", conflicts), ("--resolve", resolve)):
+    for name, said in (("--conflicts", conflicts), ("--resolve", resolve)):
         if said and said not in _CHOICES:
-            raise UsageError(f"{option} is one of {_WORDS.replace('|', ', ')}, not “{clean(said)}”")
+            raise UsageError(f"{name} is one of {_WORDS.replace('|', ', ')}, not “{clean(said)}”")
     turns, to = far
     if turns < 1 or to < 0:
         raise UsageError("--turns and --to count from 1")

@@ -1,4 +1,4 @@
-"""Shell completion of sessions, models, keys, servers and plug-ins, and the table of options in Typer's form.
+"""Shell completion of sessions, models, keys, servers and plug-ins, and the options that have one in Typer's form.
 
 Separate from the commands, several of which take the id of a session, or options of the fast commands.
 """
@@ -80,6 +80,20 @@ def config_keys(incomplete: str) -> list[str]:
 def one_of(*words: str) -> Callable[[str], list[str]]:
     """Return a completion of fixed words."""
     return _beginning(lambda: words)
+
+
+def option(
+    *names: str,
+    text: str,
+    value: str,
+    least: float | None = None,
+    offered: Callable[[str], list[str]] | None = None,
+) -> Any:
+    """Return the declaration of an option that takes a value. `offered` completes the value; words in `value` that
+    are separated by `|` are completed as they are."""
+    if offered is None and "|" in value:
+        offered = one_of(*value.split("|"))
+    return typer.Option(*names, help=text, metavar=value, min=least, autocompletion=offered)
 
 
 def option_parameter(option: Option) -> inspect.Parameter:

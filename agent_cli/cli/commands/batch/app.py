@@ -1,6 +1,5 @@
 """`agent batch`: run many tasks, and look at, stop and clean up a batch."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -8,9 +7,10 @@ import typer
 
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.config.schema import Effort
+from agent_cli.fleet.task import Pick
 from agent_cli.protocol.actions import Mode, SandboxLevel
 
-from ...services.completion import model_names, one_of
+from ...services.completion import model_names, option
 
 batch = typer.Typer(
     help="Run many tasks, each in its own tree. `agent batch TASKS…` is short for `agent batch run TASKS…`.",
@@ -18,21 +18,6 @@ batch = typer.Typer(
 )
 
 
-def option(
-    *names: str,
-    text: str,
-    value: str,
-    least: float | None = None,
-    offered: Callable[[str], list[str]] | None = None,
-) -> Any:
-    """Return the declaration of an option that takes a value. `offered` completes the value; words in `value` that
-    are separated by `|` are completed as they are."""
-    if offered is None and "|" in value:
-        offered = one_of(*value.split("|"))
-    return typer.Option(*names, help=text, metavar=value, min=least, autocompletion=offered)
-
-
-_PICKS = ("first_verified", "all", "smallest_diff")
 _Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder of a batch.")]
 _Tasks = typer.Argument(metavar="TASKS…", help="JSONL, JSON or YAML files, or folders; - is standard input.")
 _INTO = option("--out", "-o", text="Folder for results; default NAME-batch.", value="OUT")
@@ -47,7 +32,7 @@ _TIMEOUT = option(text="Limit on an attempt, in seconds.", value="SECONDS", leas
 _SETUP = option(text="Command that prepares each tree.", value="CMD")
 _VERIFY = option(text="Command that decides whether a task is solved.", value="CMD")
 _ATTEMPTS = option(text="Number of attempts per task.", value="N", least=1)
-_PICK = option(text="Which attempt counts.", value="|".join(_PICKS))
+_PICK = option(text="Which attempt counts.", value="|".join(get_args(Pick)))
 _BUDGET = option(text="Limit on the cost of the whole batch, in US dollars.", value="USD", least=0)
 ALLOW = typer.Option("--allow-unknown-cost", help="With --budget: run models without known prices too.")
 FILTER = option(text="Run only tasks whose id matches.", value="REGEX")

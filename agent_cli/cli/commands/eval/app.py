@@ -7,22 +7,21 @@ import typer
 
 from agent_cli.bootstrap.options import UsageError
 
-from ...services.completion import model_names, one_of
+from ...services.completion import model_names, one_of, option
 from ..batch import app as batch_app
-from ..batch.app import option
 
 app = typer.Typer(help="Measure models and settings on suites of tasks.", no_args_is_help=True)
+_FORMS = ("swebench", "atif", "harbor")
+_SUITE = typer.Argument(
+    metavar="SUITE", help="A task or a folder of tasks in Harbor's form, or SWE-bench instances.", exists=True
+)
+_OUT = typer.Argument(metavar="OUT", help="The folder of one run: OUT/MODEL of `agent eval run`.", exists=True)
 
 
 def _models(incomplete: str) -> list[str]:
     return [*one_of("oracle", "wrong", "nop")(incomplete), *model_names(incomplete)]
 
 
-_FORMS = ("swebench", "atif", "harbor")
-_SUITE = typer.Argument(
-    metavar="SUITE", help="A task or a folder of tasks in Harbor's form, or SWE-bench instances.", exists=True
-)
-_OUT = typer.Argument(metavar="OUT", help="The folder of one run: OUT/MODEL of `agent eval run`.", exists=True)
 _MODELS = option(
     "--model", "-m", text="Model, oracle, wrong or nop (repeatable).", value="PROVIDER/MODEL", offered=_models
 )

@@ -4,7 +4,7 @@ streams."""
 import asyncio
 import sys
 from functools import partial
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -13,9 +13,10 @@ from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.session_builder import INTERACTIVE, NON_INTERACTIVE, OpenSession
 from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.model.client_calls import ClientCalls
+from agent_cli.protocol.actions import Mode
 from agent_cli.serve.served import TASK, Served, ToolSpec
 
-from ...services.completion import one_of
+from ...services.completion import option
 from ...services.serving import RunningSession, until_stopped
 from ...services.trust_prompt import pending_trust_requests
 
@@ -32,13 +33,7 @@ def serve(
         ),
     ] = None,
     mode: Annotated[
-        str | None,
-        typer.Option(
-            "--mode",
-            metavar="plan|ask|auto-edit|yolo",
-            help="What runs without asking.",
-            autocompletion=one_of("plan", "ask", "auto-edit", "yolo"),
-        ),
+        str | None, option("--mode", text="What runs without asking.", value="|".join(get_args(Mode)))
     ] = None,
     cd: Annotated[str | None, typer.Option("--cd", "-C", metavar="DIR", help="Work in this directory.")] = None,
 ) -> int:

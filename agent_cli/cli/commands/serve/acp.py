@@ -1,14 +1,15 @@
 """`agent acp`: the agent in a code editor, over the Agent Client Protocol."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from agent_cli import __version__
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.protocol.actions import Mode
 
-from ...services.completion import model_names, one_of
+from ...services.completion import model_names, option
 from ...services.serving import until_stopped
 
 
@@ -18,16 +19,10 @@ def acp(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="PROVIDER/MODEL", help="Model to use.", autocompletion=model_names),
+        option("--model", "-m", text="Model to use.", value="PROVIDER/MODEL", offered=model_names),
     ] = None,
     mode: Annotated[
-        str | None,
-        typer.Option(
-            "--mode",
-            metavar="plan|ask|auto-edit|yolo",
-            help="What runs without asking.",
-            autocompletion=one_of("plan", "ask", "auto-edit", "yolo"),
-        ),
+        str | None, option("--mode", text="What runs without asking.", value="|".join(get_args(Mode)))
     ] = None,
     values: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a configuration key (repeatable).")
