@@ -105,9 +105,7 @@ class MessageTransport(httpx2.AsyncBaseTransport):
             if not is_message:
                 raise
             return self._answer(request, of_exception(error))
-        if not is_message:
-            return _with_mended_text(response)
-        return _with_mended_text(await self._checked(request, response))
+        return _repaired(await self._checked(request, response) if is_message else response)
 
     async def aclose(self) -> None:
         for way in self._ways.values():
@@ -123,7 +121,7 @@ class MessageTransport(httpx2.AsyncBaseTransport):
         return self._ways[key]
 
     async def _checked(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = _media_type(response)
         owns = has_credentials(self._definition)
         in_session = SESSION in request.headers
         failure = of_status(response, has_own_credentials=owns, in_session=in_session)
@@ -191,7 +189,7 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-class _MendedText(httpx2.AsyncByteStream):
+class _RepairedText(httpx2.AsyncByteStream):
     """The body of a response line by line, with text that every parser accepts."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
@@ -212,12 +210,16 @@ class _MendedText(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _with_mended_text(response: httpx2.Response) -> httpx2.Response:
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in ("application/json", "text/event-stream") and _is_plain(response):
+def _repaired(response: httpx2.Response) -> httpx2.Response:
+    """Return a response whose messages every parser accepts. Compressed ones stay as they are."""
+    if _media_type(response) in ("application/json", "text/event-stream") and _is_plain(response):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _MendedText(response.stream)
+        response.stream = _RepairedText(response.stream)
     return response
+
+
+def _media_type(response: httpx2.Response) -> str:
+    return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
 
 def _is_plain(response: httpx2.Response) -> bool:
