@@ -92,6 +92,7 @@ def test_a_change_of_directory_is_followed_only_where_it_is_certain(command: str
         ("read(secret)", "! cd sub && cat secret"), ("read(secret)", "ls && ! cd sub && cat secret"),
         ("read(sub/secret)", "cd sub; cat secret"), ("read(secret)", "cd sub; cat secret"), ("read(a/b/secret)", "cd a\ncd b\ncat secret"),
         ("read(b/secret)", "cd a; cd b; cat secret"), ("read(a/secret)", "cd a; cd b && cat secret | head"), ("read(secret)", "cd sub && ls; cat secret"),
+        ("read(secret)", "! cd sub && cat secret"), ("read(secret)", "(ls && ! cd sub && cat secret)"),
         ("write(sub/out)", "cd sub; echo > out"), ("write(out)", "cd sub; echo > out"), ("read(sub/secret)", "cd sub; sh -c 'cat secret'"),
     ],
 )  # fmt: skip

@@ -221,6 +221,7 @@ def _check_session(line: str, parts: Sequence[SimpleCommand], policy: Policy) ->
     Raises:
         Unsure: they may have.
     """
+    # `IFS` splits the words of a loop; other names are reported if the shell converts what is assigned to them.
     if any(part.block for part in parts) and any(name == "IFS" or name.islower() for name in policy.altered):
         raise Unsure("a loop after a change of variables")
     if "$(seq " in line and not {"seq", "*"}.isdisjoint((*policy.functions, *policy.shadowed, *policy.local)):
