@@ -307,4 +307,4 @@ def test_the_login_of_an_editor_asks_for_a_key_and_ends_well(bare: _Bare, words:
         _unseen(bare, person, besides=bare.config / "keys.yaml")
     done = bare.run(*words)
     assert done.out == "A model can be used: nothing to set up.\n"
-    assert "The key of another provider: `agent -m PROVIDER/MODEL` asks for it." in done.err
+    assert "To add a key of another provider, start `agent -m PROVIDER/MODEL`." in done.err

@@ -29,7 +29,7 @@ def list_files(*, as_json: bool) -> int:
         print_json(found)
         return 0
     if not found:
-        print("No files of instructions, skills, commands, hooks or MCP servers are here.")
+        print("No instructions, skills, commands, hooks or MCP servers were found here.")
         return 0
     width = max((lines.cells(lines.one_line(each.path, _PATH_WIDTH)) for each in found), default=0)
     for each in found:

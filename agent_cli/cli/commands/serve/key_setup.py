@@ -22,7 +22,7 @@ def set_up(chosen: ParsedOptions) -> int:
     """Ask for a key at a terminal, unless a model can be used; return the exit code."""
     if (missing := _missing(chosen)) is None:
         print("A model can be used: nothing to set up.")
-        print("The key of another provider: `agent -m PROVIDER/MODEL` asks for it.", file=sys.stderr)
+        print("To add a key of another provider, start `agent -m PROVIDER/MODEL`.", file=sys.stderr)
         return 0
     from ...services.early_result import cannot_start
 

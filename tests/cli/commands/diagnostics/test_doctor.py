@@ -88,7 +88,7 @@ def test_doctor_lists_every_file_with_its_state_and_cost(world: World) -> None:
 
 
 def test_doctor_says_that_there_are_no_files_and_what_json_is_for(world: World) -> None:
-    assert world.run("doctor", "--files").out.startswith("No files of instructions, skills")
+    assert world.run("doctor", "--files").out.startswith("No instructions, skills, commands")
     assert json.loads(world.run("doctor", "--files", "--json").out) == []
     wrong = world.run("doctor", "--json")
     assert wrong.code == 2 and not wrong.out and "write `agent doctor --files --json`" in wrong.err
