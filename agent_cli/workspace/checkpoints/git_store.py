@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # loaded with the first checkpoint, which may never be taken
     from .restore_folders import Folders
     from .scan import Inode
 
+_Pair = TypeVar("_Pair")
 _Taken = tuple[str, str, "SnapshotMetadata | None"]
 _TRIES = 3
 _MOST_NAMED = 20
@@ -412,12 +413,10 @@ class Checkpoints:
             compared = await self._compare(move.left, move.target)
             touched = Touched([await self._compare(each.left, each.target) for each in move.within])
             refusal = partial(move.refusal, own=frozenset(map(self._shown, compared.own)))
-            files = await touched.files(await compared.files())
-            steps.append(({path: pair for path, pair in files.items() if not self._is_own(path)}, refusal))
+            steps.append((self._without_own(await touched.files(await compared.files())), refusal))
             gits.append(compared.users_git)
             out |= {} if move.within else {each.path: each for each in compared.not_held(self._shown)}
-            more = await touched.folders(await compared.folders())
-            more = {path: pair for path, pair in more.items() if not self._is_own(path)}
+            more = self._without_own(await touched.folders(await compared.folders()))
             add_folders(more, folders if move.only is None else unsure)
         changes = await asyncio.to_thread(plan_changes, self._top, chains(steps, self._shown))
         note = note_on(gits, self._users_git.state())
@@ -456,10 +455,14 @@ class Checkpoints:
         inside = (each for each in (self._store, *self._without) if each.is_relative_to(self._top))
         return frozenset(each.relative_to(self._top).as_posix() for each in inside)
 
-    def _is_own(self, path: str) -> bool:
-        """Return True for a path in a folder that is not saved: an older version may have saved it."""
-        own = self._own_folders()
-        return any(part in own for part in (path, *map(str, Path(path).parents))) if own else False
+    def _without_own(self, pairs: dict[str, _Pair]) -> dict[str, _Pair]:
+        """Leave out paths in folders that are not saved: an older version may have saved them."""
+        from .scan import entry_covering
+
+        own = {f"{folder}/" for folder in self._own_folders()}
+        return (
+            {path: pair for path, pair in pairs.items() if not entry_covering(f"{path}/", own)} if own else pairs
+        )
 
     def _exclusions(self) -> bytes:
         """Return the user's excludes for this clone, plus the store itself."""
