@@ -92,12 +92,12 @@ class Subagents:
         """The current or most recent turn of the session."""
         self.services: SessionServices | None = None
         self._between: TurnScope | None = None
-        """Since the last turn ended, what sub-agents change; None if nothing."""
+        """The scope of changes since the last turn ended; None if there are none."""
         self._saving = asyncio.Lock()
 
     @property
     def undo_scope(self) -> TurnScope:
-        """The turn that changes of sub-agents are undone with: the current one. Changes between turns have an id
+        """The turn with which changes of sub-agents are undone: the current one. Changes between turns have an id
         of their own, and are undone with the turn before them."""
         if self.scope.turn_id:
             return self.scope
@@ -105,15 +105,15 @@ class Subagents:
         return self._between
 
     async def end_between(self) -> None:
-        """Save the state after the changes between turns, if there are any, also if that has begun elsewhere."""
+        """Save the state after the changes between turns, if any; wait for a save that is in progress."""
         async with self._saving:
             between, self._between = self._between, None
             if between is not None and self.services is not None:
                 await self.services.undo.after_turn(between.turn_id)
 
     async def take_over(self) -> None:
-        """Count what sub-agents change from now on to the turn that has begun, also what they have started
-        before."""
+        """Assign what sub-agents change from now on to the turn that has begun, even if they were started before
+        it."""
         await self.end_between()
         if self.services is not None and any(
             not each.is_over and each.workplace is None for each in self._children.values()
@@ -121,8 +121,8 @@ class Subagents:
             await self.services.undo.before_effect(self.scope, ())
 
     async def forget_calls(self, call_ids: Collection[str]) -> tuple[str, ...]:
-        """Stop the sub-agents that these calls have started, because the calls are undone. Return their names. The
-        results of those that have ended are not reported any more."""
+        """Stop the running sub-agents that undone calls started, and return their names. The results of ended ones
+        are no longer reported."""
         started = [each for each in self._children.values() if each.plan.call_id in call_ids]
         running = [each for each in started if not each.is_over]
         await self._stop(running)
