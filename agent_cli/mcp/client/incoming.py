@@ -36,16 +36,16 @@ def parts_of(line: bytes) -> list[bytes]:
     Raises:
         ValueError: it is neither an object nor a list of objects.
     """
-    line = line.removeprefix(BYTE_ORDER_MARK).strip()
+    line = repair_json(line.removeprefix(BYTE_ORDER_MARK).strip())
     if line[:1] == b"{":
-        return [repair_json(line)]
+        return [line]
     try:
         parts = [bytes(part) for part in decode_json(line, type=list[msgspec.Raw])]
     except msgspec.DecodeError as error:
         raise ValueError("no message") from error
     if not parts or any(part[:1] != b"{" for part in parts):
         raise ValueError("no batch of messages")
-    return [repair_json(part) for part in parts]
+    return parts
 
 
 def substitute(text: bytes) -> wire.JSONRPCError | None:
