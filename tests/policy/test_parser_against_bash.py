@@ -139,7 +139,21 @@ def test_files_in_loops_are_named_by_the_pattern_that_was_read(tmp_path: Path, p
         assert any(len(argv) == len(words) and all(map(fnmatch.fnmatchcase, argv, words)) for words in read), argv
 
 
-_CHAINS = ["cd sub", "cd ..", "cd none", "cd sub/deep", "cd /", "true", "false", "p", "p", "p", "! cd sub", "! cd none", "! p"]
+_CHAINS = [
+    "cd sub",
+    "cd ..",
+    "cd none",
+    "cd sub/deep",
+    "cd /",
+    "true",
+    "false",
+    "p",
+    "p",
+    "p",
+    "! cd sub",
+    "! cd none",
+    "! p",
+]
 _JOINED = [" && ", " && ", " && ", "; ", "\n", " || ", " | ", " & "]
 
 

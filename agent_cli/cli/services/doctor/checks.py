@@ -69,8 +69,8 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
             yield finding
     for name in setup.config.fallback_models:
         yield await _found("fallback model", "note", _other_model(setup, name, "fallback_models"))
-    if name := setup.config.small_model:
-        yield await _found("small model", "note", _other_model(setup, name, "small_model"))
+    if small := setup.config.small_model:
+        yield await _found("small model", "note", _other_model(setup, small, "small_model"))
     if unused := _unused(setup):
         yield unused
     yield await _found("git", "note", _git(setup))
