@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _NAME = lazy_regex(r"[A-Za-z_][\w.-]*")
 _BARE_KINDS = frozenset({"shell", "write", "read", "fetch", "mcp"})
-_MAX_DEPTH = 4
 _ALTERING = frozenset(
     "cd pushd popd export declare typeset readonly local unset alias set shopt enable hash source . eval"
     " exec exit return logout trap read readarray mapfile getopts let".split()
@@ -134,9 +133,9 @@ def _may_run(rule: Rule, line: str, depth: int) -> int:
     """Return how many simple commands of a line a rule may cover; a line that cannot be parsed counts as one."""
     from .shell.parser import Unsure, parse
     from .shell.rule_matching import all_texts_of
-    from .shell.wrappers import unwrap
+    from .shell.wrappers import MAX_SHELLS, unwrap
 
-    if depth > _MAX_DEPTH:
+    if depth > MAX_SHELLS:
         return 1
     found = 0
     try:

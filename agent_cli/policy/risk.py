@@ -25,7 +25,7 @@ from .rules.secret_paths import is_secret
 from .shell.destructive import INTERPRETERS, written_targets
 from .shell.parser import SimpleCommand, Unsure, is_chain, parse
 from .shell.readonly_commands import READERS, reading
-from .shell.wrappers import SHELLS, program, unwrap
+from .shell.wrappers import MAX_SHELLS, SHELLS, program, unwrap
 
 _CODE = "runs code of this project"
 _PACKAGES = "installs packages and runs their scripts"
@@ -75,6 +75,7 @@ _BY_PROGRAM: tuple[tuple[str, str, str], ...] = (
 """Program, start of its arguments, meaning; the first match counts."""
 
 _GRAVITY = (
+    "not known in advance",
     "acts as",
     "overwrites",
     "changes this machine",
@@ -102,7 +103,7 @@ def risk(action: Action, is_scratch: IsScratch = lambda path: False) -> str:
         case WritePath(shown=shown):
             return f"changes {shown}; undo restores it if it is in the workspace"
         case RunCommand(command=command, cwd=cwd):
-            return _of_line(command, _Place(cwd, cwd), is_scratch)
+            return _of_line(command, _Place(cwd, cwd), is_scratch, 0)
         case SendInput(command=command):
             return f"does whatever `{command}` does with this input"
         case StopCommand(command=command):
@@ -144,11 +145,13 @@ class _Place(NamedTuple):
         return path == self.start or path.startswith(f"{self.start}/")
 
 
-def _of_line(line: str, place: _Place, is_scratch: IsScratch) -> str:
+def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str:
     found = []
     deleted: dict[_Place, list[str]] = {}
     places = [place]  # more than one if a `cd` may have failed
     try:
+        if depth > MAX_SHELLS:
+            raise Unsure("shells inside shells")
         parts = parse(line)
         is_one_chain = is_chain(parts)
         for before, part in zip((None, *parts), parts, strict=False):
@@ -160,12 +163,14 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch) -> str:
                         deleted.setdefault(here, []).extend(w for w in command.argv[1:] if w[:1] != "-")
                     else:
                         found.append(_of_command(command, at < last or bool(each.scripts)))
-                found += [_of_line(script, here, is_scratch) for script in each.scripts]
+                found += [_of_line(script, here, is_scratch, depth + 1) for script in each.scripts]
             if any(program(command) in ("cd", "pushd", "popd") for command in each.commands):
                 entered = [here.entered(part.argv) for here in places]
                 is_sure = is_one_chain and part.operator == "&&" and not part.negated and not part.block
                 is_sure = is_sure and not (before and before.operator == "|")
-                places = list(dict.fromkeys([*entered, *(places if not is_sure else [])]))[:_MOST_PLACES]
+                places = list(dict.fromkeys([*entered, *(places if not is_sure else [])]))
+                if len(places) > _MOST_PLACES:
+                    raise Unsure("several changes of directory that may fail")
     except Unsure as doubt:
         return f"not known in advance ({doubt}): anything this user may do"
     found += [_deletes([*dict.fromkeys(words)], here, is_scratch) for here, words in deleted.items()]

@@ -5,6 +5,7 @@ import pytest
 from agent_cli.policy.authorize import authorize
 from agent_cli.policy.shell.line import parts_of
 from agent_cli.policy.shell.parser import Unsure, parse
+from agent_cli.policy.shell.wrappers import unwrap
 from agent_cli.protocol.actions import RunCommand
 from tests.policy.support import MODES, ruled
 from tests.policy.test_authorize import ROOT, kind, run
@@ -144,8 +145,25 @@ def test_a_question_names_each_command_once_for_each_word() -> None:
         "for f in a b c d e f g; do " * 5 + "ls; " + "done; " * 5,
         "if ls; then " * 400 + "ls; " + "fi; " * 400,
         "if ls; then ls; " + "elif ls; then ls; " * 400 + "fi",
+        "for f in {1..290}; do cat " + "$f " * 3000 + "; done",
+        "for f in " + "{1..9999} " * 900 + "; do ls; done",
+        f"for f in {'a' * 900}; do for g in {'$f' * 900}; do for h in {'$g' * 900}; do echo {'$h' * 900}; done; done; done",
     ],
 )
 def test_what_would_be_very_many_commands_is_not_read(line: str) -> None:
     with pytest.raises(Unsure):
         parse(line[:10_000])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "for i in {1..290}; do sh -c 'for j in {1..290}; do ls; done'; done",
+        "for i in {1..290}; do sh -c \"sh -c 'fo''r j in {1..290}; do ls; done'\"; done",
+        "for i in a; do find x -exec sh -c 'for j in a; do ls; done' \\;; done",
+    ],
+)  # fmt: skip
+def test_a_loop_in_the_script_of_a_loop_is_not_counted_out(line: str) -> None:
+    with pytest.raises(Unsure, match="in the script of a loop"):
+        [unwrap(part) for part in parse(line)]
+    assert kind(run("for i in a; do sh -c 'ls; ls'; done", ruled("allow shell", mode="ask"))) == "allow"

@@ -28,10 +28,9 @@ from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
 from .sandbox_needs import SandboxNeed, need_of, unread_need
-from .wrappers import TRANSPARENT, UnwrappedCommand, program, unwrap
+from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, program, unwrap
 
 _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
-_MAX_DEPTH = 4
 _MOST_PLACES = 4
 """Maximum number of directories in which a command may run; with more, the line is not certain."""
 _MOST_WORDS = 20_000
@@ -106,7 +105,7 @@ def outside_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
 
 def _judge(line: str, cwd: str, policy: Policy, depth: int) -> CommandVerdict:
     try:
-        if depth > _MAX_DEPTH:
+        if depth > MAX_SHELLS:
             raise Unsure("shells inside shells")
         found = steps(line, cwd, policy)
         judged = _each(found, policy, depth)
@@ -307,7 +306,7 @@ def written_outside(line: str, cwd: str, policy: Policy) -> tuple[str, ...]:
 
 def _written_by(line: str, cwd: str, policy: Policy, depth: int) -> Iterator[str]:
     try:
-        found = steps(line, cwd, policy) if depth <= _MAX_DEPTH else []
+        found = steps(line, cwd, policy) if depth <= MAX_SHELLS else []
     except Unsure:
         return
     for step in found:

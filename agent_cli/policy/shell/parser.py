@@ -58,6 +58,8 @@ _FILTERS = frozenset("head tail sort uniq wc cut tr nl tac column grep cat".spli
 """Programs that take from their input neither commands nor names of files."""
 _PRINTERS = ("echo", "printf")
 _MOST_COMMANDS = 300
+_MOST_EXPANDED = 40_000
+"""Maximum number of characters of a line's words, counted for each word of a loop."""
 _MOST_DEPTH = 4
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
@@ -140,6 +142,8 @@ class _Reader:
         """Number of loops and conditions around the current place."""
         self.count = 0
         """Number of commands read, each once for each word of the loops around it."""
+        self.size = 0
+        """Number of characters of the words so far."""
 
     def commands(self) -> tuple[SimpleCommand, ...]:
         self.blanks(newlines=True)
@@ -248,6 +252,8 @@ class _Reader:
                     counted.append(SimpleCommand(tuple(map(Word, match["seq"].split())), operator=";"))
             else:
                 words.append(self.word())
+            if len(words) > _MOST_COMMANDS:
+                raise Unsure(f"a loop over more than {_MOST_COMMANDS} words")
         if self.operator() not in (";", "\n") or not words or any(word.text[:1] == "~" for word in words):
             raise Unsure("a loop over words that are not certain")
         self.blanks(newlines=True)
@@ -414,11 +420,17 @@ class _Reader:
         if self.at == start:
             raise Unsure(f"unexpected {self.line[self.at : self.at + 1]!r}")
         joined = "".join(text)
+        self.grow(len(joined) + 1)
         if joined[:1] == "~" and self.line[start] != "~":
             raise Unsure("a quoted ~ in front of a word")
         if not printer and any(value.glob and value.text != joined for value in self.used):
             raise Unsure("names of files that are parts of words")
         return Word(joined, glob and joined != "[")
+
+    def grow(self, size: int) -> None:
+        self.size += size
+        if self.size > _MOST_EXPANDED:
+            raise Unsure(f"more than {_MOST_EXPANDED} characters, counted for each word of a loop")
 
     def plain(self, char: str, before: list[str]) -> None:
         """Refuse text that the shell would expand: braces, and `~` for anything but the home directory."""
@@ -466,6 +478,7 @@ class _Reader:
             raise Unsure("a variable or substitution")
         self.at = match.end()
         self.used.append(value)
+        self.grow(len(value.text))
         return value
 
     def double(self) -> Word:

@@ -9,9 +9,11 @@ import re
 
 import msgspec
 
-from .parser import SimpleCommand, Unsure, Word
+from .parser import SimpleCommand, Unsure, Word, parse
 
 MAX_LAYERS = 8
+MAX_SHELLS = 4
+"""Maximum number of shells inside one another."""
 
 TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
 """Wrappers that are as harmless as the commands they run."""
@@ -104,7 +106,7 @@ def unwrap(command: SimpleCommand) -> UnwrappedCommand:
     """Return everything a simple command runs, as far as its words tell.
 
     Raises:
-        Unsure: a wrapper, a shell or git has an option that is not in the tables.
+        Unsure: a wrapper, a shell or git has an option that is not in the tables, or a loop repeats another one.
     """
     found: list[SimpleCommand] = []
     scripts: list[str] = []
@@ -117,7 +119,19 @@ def unwrap(command: SimpleCommand) -> UnwrappedCommand:
         inner, script = _inside(current)
         todo += inner
         scripts += script
+    if command.block and any(_has_block(each, 1) for each in scripts):
+        raise Unsure("a loop in the script of a loop, which may be very many commands")
     return UnwrappedCommand(tuple(found), tuple(scripts))
+
+
+def _has_block(script: str, depth: int) -> bool:
+    """Return True if a loop or a condition is in a script, or in one that it passes to a shell."""
+    try:
+        parts = parse(script) if depth <= MAX_SHELLS else ()
+        inner = [each for part in parts for each in unwrap(part).scripts]
+    except Unsure:
+        return False
+    return any(part.block for part in parts) or any(_has_block(each, depth + 1) for each in inner)
 
 
 def program(command: SimpleCommand) -> str:
