@@ -53,7 +53,7 @@ _MAX_ENV_BYTES = 500_000
 """The system limits both; with more, no program could be started."""
 _STEERING = frozenset({"CDPATH", "GLOBIGNORE", "EXECIGNORE", "POSIXLY_CORRECT"})
 """Variables that change the behaviour of the shell itself, exported or not."""
-_CONVERTS = re.compile(rb"declare -\w*[inlu]")
+_CONVERTS = re.compile(rb"declare -\w*[cinlu]")
 """A variable that changes what is assigned to it, or stands for another."""
 _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 

@@ -122,8 +122,8 @@ async def test_variables_that_are_not_exported_last_and_are_known(context: ToolC
         '1 "2|y z|q"|v|2||4\n'
     )
     assert context.shell.altered == ("n",)  # it converts what is assigned to it
-    await said(context, "unset a b c m n; CDPATH=/; declare -u f; declare -n g=f")
-    assert context.shell.altered == ("CDPATH", "f", "g")
+    await said(context, "unset a b c m n; CDPATH=/; declare -u f; declare -n g=f; declare -c h")
+    assert context.shell.altered == ("CDPATH", "f", "g", "h")
 
 
 async def test_functions_last_and_count_as_other_programs(context: ToolContext) -> None:
