@@ -20,6 +20,7 @@ from agent_cli.protocol.actions import (
     WriteMemory,
     WritePath,
 )
+from agent_cli.protocol.paths import is_inside
 
 from .rules.secret_paths import is_secret
 from .shell.destructive import INTERPRETERS, written_targets
@@ -94,8 +95,13 @@ IsScratch = Callable[[str], bool]
 """Returns True for a path among the command's own temporary files."""
 
 
-def risk(action: Action, is_scratch: IsScratch = lambda path: False) -> str:
-    """Return the worst the action could do, in one line without a full stop."""
+def risk(
+    action: Action,
+    is_scratch: IsScratch = lambda path: False,
+    resolve: Callable[[str], str] = os.path.normpath,
+) -> str:
+    """Return the worst the action could do, in one line without a full stop. `resolve` returns the real path of an
+    absolute one."""
     match action:
         case ReadPath(path=path, shown=shown):
             secret = ", and it usually holds secrets" if is_secret(path) else ""
@@ -103,7 +109,7 @@ def risk(action: Action, is_scratch: IsScratch = lambda path: False) -> str:
         case WritePath(shown=shown):
             return f"changes {shown}; undo restores it if it is in the workspace"
         case RunCommand(command=command, cwd=cwd):
-            return _of_line(command, _Place(cwd, cwd), is_scratch, 0)
+            return _of_line(command, _Place(cwd, cwd, resolve), is_scratch, 0)
         case SendInput(command=command):
             return f"does whatever `{command}` does with this input"
         case StopCommand(command=command):
@@ -123,6 +129,7 @@ class _Place(NamedTuple):
     folder: str
     start: str
     """Where the line began."""
+    resolve: Callable[[str], str]
 
     def entered(self, argv: Sequence[str]) -> "_Place":
         """Return the place after a change of directory.
@@ -133,16 +140,21 @@ class _Place(NamedTuple):
         name, *words = argv
         if name != "cd" or len(words) > 1 or "".join(words).startswith("-"):
             raise Unsure("a change of directory that cannot be followed")
-        return _Place(self.path("".join(words) or "~"), self.start)
+        return self._replace(folder=self.path("".join(words) or "~"))
 
     def path(self, word: str) -> str:
         """Return the path of a word; one in the home directory begins with `~`."""
         return os.path.normpath(word if word[:1] == "~" else os.path.join(self.folder, word))
 
     def is_inside(self, word: str) -> bool:
-        """Return True if a word names something in the folder where the line began."""
-        path = self.path(word)
-        return path == self.start or path.startswith(f"{self.start}/")
+        """Return True if a word names something in the folder where the line began. Links on the way to it count,
+        but not one that it names: deleting that leaves its target alone."""
+        if self.path(word)[:1] == "~":
+            return False
+        folder, name = os.path.split(os.path.join(self.folder, word.rstrip("/") or word))
+        path = os.path.join(self.resolve(folder), name)
+        path = self.resolve(path) if name in (".", "..") else path
+        return is_inside(path, (self.resolve(self.start),))
 
 
 def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str:

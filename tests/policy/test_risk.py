@@ -1,5 +1,8 @@
 """One line that says what an action could do at worst."""
 
+import os
+from pathlib import Path
+
 from agent_cli.policy.risk import risk
 from agent_cli.protocol.actions import CallExternal, Fetch, ReadPath, RunCommand, SendInput, StopCommand, WritePath
 from tests.policy.test_authorize import ROOT
@@ -129,3 +132,22 @@ COVERED = "undo restores it, but for large ignored folders such as node_modules"
 )  # fmt: skip
 def test_what_is_deleted_is_said_where_the_command_runs(command: str, said: str) -> None:
     assert risk(RunCommand(command, ROOT)) == said
+
+
+@each_row(
+    ("command", "said"),
+    [
+        ("cd link && rm -rf x", "deletes {root}/link/x outside {root}; undo does not restore that"),
+        ("rm -rf link/x", "deletes link/x outside {root}; undo does not restore that"),
+        ("rm -rf link/../x", "deletes link/../x outside {root}; undo does not restore that"),
+        ("rm -rf link/*", "deletes link/* outside {root}; undo does not restore that"),
+        ("rm link", "deletes link below {root}; {covered}"), ("cd sub && rm -rf ../x", "deletes ../x below {root}/sub; {covered}"),
+    ],
+)  # fmt: skip
+def test_what_is_deleted_through_a_link_is_said_where_it_leads(tmp_path: Path, command: str, said: str) -> None:
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (root / "link").symlink_to(tmp_path / "other")
+    told = risk(RunCommand(command, str(root)), resolve=os.path.realpath)
+    assert told == said.format(root=root, covered=COVERED)

@@ -157,7 +157,12 @@ def _details(action: Action, verdict: Verdict, policy: Policy) -> list[str]:
         parts = judged_parts(action, policy)
         lines += [f"{shown}: {in_words(each)}" for shown, each in parts] if len(parts) > 1 else []
     is_confined = not isinstance(verdict, Deny) and verdict.reach != "outside"
-    lines.append(f"at worst: {risk(action, lambda path: is_confined and is_scratch(path, policy))}")
+    worst = risk(
+        action,
+        lambda path: is_confined and is_scratch(path, policy),
+        lambda path: policy.resolve(path, policy.root),
+    )
+    lines.append(f"at worst: {worst}")
     return lines
 
 

@@ -197,7 +197,11 @@ class ApprovalGate:
 
         policy = self._permissions.policy()
         risks = (
-            risk(action, lambda path: reach != "outside" and is_scratch(path, policy))
+            risk(
+                action,
+                lambda path: reach != "outside" and is_scratch(path, policy),
+                lambda path: policy.resolve(path, policy.root),
+            )
             for action in pending.authorized.actions
         )
         return "; ".join(dict.fromkeys(filter(None, risks)))
