@@ -112,6 +112,19 @@ def test_in_yolo_too_nothing_outside_is_deleted_where_cd_may_have_failed(line: s
 
 
 @each_row(
+    ("line", "expected"),
+    [
+        ("cd /etc || exit 1; rm passwd", "ask"), ("if cd /etc; then rm passwd; fi", "ask"), ("for d in /etc; do cd $d; rm x; done", "ask"),
+        ("pushd /etc; rm x", "ask"), ("cd; unlink x", "ask"), ("command cd /etc && rm x", "ask"), ("cd -P /etc; mv x y", "ask"), ("ls || cd ..; rm x", "ask"), ("cd /etc || exit; cat x > passwd", "ask"),
+        ("cd sub || exit 1; rm x", "allow"), ("if cd sub; then rm x; fi", "allow"), ("for d in a b; do cd $d; rm x; done", "allow"),
+        ("pushd sub; rm x; popd", "allow"), ("cd /etc || exit 1; cat passwd", "allow"),
+    ],
+)  # fmt: skip
+def test_in_yolo_a_change_of_directory_that_is_not_certain_hides_no_deletion(line: str, expected: str) -> None:
+    assert kind(run(line, policy(mode="yolo"))) == expected
+
+
+@each_row(
     ("line", "facts"),
     [
         ("cd sub && rm -rf x", {"functions": ("cd",)}), ("cd sub && rm -rf x", {"altered": ("CDPATH",)}),

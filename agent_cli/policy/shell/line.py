@@ -33,6 +33,7 @@ from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, program, unwrap
 _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 _MOST_PLACES = 4
 """Maximum number of directories in which a command may run; with more, the line is not certain."""
+_MOST_FOLDERS = 64
 _MOST_WORDS = 20_000
 
 
@@ -110,7 +111,7 @@ def _judge(line: str, cwd: str, policy: Policy, depth: int) -> CommandVerdict:
         found = steps(line, cwd, policy)
         judged = _each(found, policy, depth)
     except Unsure as doubt:
-        unread = _kept_inside(_unread(line, str(doubt), policy), line, policy)
+        unread = _kept_inside(_unread(line, str(doubt), cwd, policy), line, policy)
         return CommandVerdict(unread, line, "inside" if policy.sandboxed else "outside")
     if not found:
         return CommandVerdict(Allow("an empty command"), line)
@@ -242,7 +243,7 @@ def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:
     return logical
 
 
-def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
+def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
     """Return the verdict on a line that cannot be parsed: no rule can allow it; in yolo it runs unless a rule
     might forbid it."""
     reason = f"the command cannot be checked ({doubt})"
@@ -253,7 +254,7 @@ def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
     if policy.mode == "plan":
         return Deny("mode plan", f"{reason}; plan mode runs only commands known to be read-only", by_mode=True)
     need = unread_need(line)
-    if destructive.catastrophic(line):
+    if destructive.catastrophic(line) or _may_destroy(line, cwd, policy):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore", "", need.reach)
     if asked := _may_meet_a_rule(line, reason, policy):
         return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
@@ -264,6 +265,29 @@ def _unread(line: str, doubt: str, policy: Policy) -> Verdict:
     return Ask(
         f"mode {policy.mode}", f"{reason}; it {need.why}" if need.why else reason, "", need.reach, by_mode=True
     )
+
+
+def _may_destroy(line: str, cwd: str, policy: Policy) -> bool:
+    """Return True if a line may destroy something in one of the folders that its changes of directory lead to,
+    if each may happen or not."""
+    folders = [cwd]
+    try:
+        for command in (each for part in parse(line) for each in unwrap(part).commands):
+            for place in (_destroying_in(folder, policy) for folder in folders):
+                if destructive.destroys(command, place) or destructive.destroys_by_redirection(command, place):
+                    return True
+            if program(command) in ("cd", "pushd"):
+                named = [word.text for word in command.words[1:] if word.text[:1] not in ("-", "+")]
+                entered = [policy.resolve((named or [policy.home])[0], folder) for folder in folders]
+                folders = list(dict.fromkeys((*folders, *entered)))[:_MOST_FOLDERS]
+    except Unsure:
+        pass
+    return False
+
+
+def _destroying_in(cwd: str, policy: Policy) -> destructive.Cwd:
+    scratch = policy.scratch if policy.sandboxed else ()
+    return destructive.Cwd(lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch)
 
 
 def _kept_inside(verdict: Verdict, line: str, policy: Policy) -> Verdict:
@@ -393,8 +417,7 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, known: Reading | No
         return CommandVerdict(named.verdict, shown)
     if refused := _refused(part, shown, read, policy):
         return CommandVerdict(refused, shown)
-    scratch = policy.scratch if policy.sandboxed else ()
-    place = destructive.Cwd(lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch)
+    place = _destroying_in(cwd, policy)
     need = SandboxNeed() if read is not None else need_of(part, cwd, place)
     if led and read is None and not need.why:
         need = msgspec.structs.replace(need, why="may run programs that the settings of this repository name")
