@@ -145,6 +145,7 @@ def test_a_question_names_each_command_once_for_each_word() -> None:
         "for f in a b c d e f g; do " * 5 + "ls; " + "done; " * 5,
         "if ls; then " * 400 + "ls; " + "fi; " * 400,
         "if ls; then ls; " + "elif ls; then ls; " * 400 + "fi",
+        "for f in a b; do " + "[[ -f a ]]; " * 200 + "done",
         "for f in {1..290}; do cat " + "$f " * 3000 + "; done",
         "for f in " + "{1..9999} " * 900 + "; do ls; done",
         f"for f in {'a' * 900}; do for g in {'$f' * 900}; do for h in {'$g' * 900}; do echo {'$h' * 900}; done; done; done",

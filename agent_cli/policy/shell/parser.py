@@ -287,7 +287,7 @@ class _Reader:
         match = _TEST.match(self.line, self.at)
         if match is None:
             return None
-        self.count += 1
+        self.count_one()
         self.at = match.end()
         word = self.word()
         end = _TEST_END.match(self.line, self.at)
@@ -297,10 +297,13 @@ class _Reader:
         self.blanks()
         return SimpleCommand((Word("["), Word(match[1]), word, Word("]")))
 
-    def command(self) -> SimpleCommand:
+    def count_one(self) -> None:
         self.count += 1
         if self.count > _MOST_COMMANDS:
             raise Unsure(f"more than {_MOST_COMMANDS} commands, counted for each word of a loop")
+
+    def command(self) -> SimpleCommand:
+        self.count_one()
         words: list[Word] = []
         writes: list[str] = []
         reads: list[str] = []
