@@ -337,6 +337,6 @@ def _write_file(chosen: ParsedOptions, result: RunResult) -> int:
         print(f"agent: cannot write {name}: {error.strerror}", file=sys.stderr)
         return EXIT_CODES["internal_error"]
     except WriteInterrupted as error:
-        print(f"agent: {name} was not written whole: nobody read it", file=sys.stderr)
+        print(f"agent: {name} was not written completely: nobody read it", file=sys.stderr)
         return 128 + error.number
     return 0

@@ -1,4 +1,4 @@
-"""Reading JSON that others wrote: files, servers, models, editors."""
+"""Decode and repair JSON that others wrote: files, servers, models, editors."""
 
 import re
 from typing import Any, TypeVar, overload

@@ -147,7 +147,7 @@ class ServerProcess:
         self._rest.clear()
 
     async def _while_heard(self, running: Running) -> None:
-        """Give it up if it has closed its output and lives on: it can never answer again."""
+        """Give up a server that has closed its output but keeps running: it can never answer."""
         await asyncio.wait({running.pipes[0].ended})
         await asyncio.wait({running.ended}, timeout=_LAST_STEPS_S)
         if not running.ended.done() and not self._is_closing:

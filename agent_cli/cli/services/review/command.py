@@ -120,7 +120,7 @@ def _written(name: str, text: str) -> bool:
         _progress(f"cannot write {name}: {error.strerror}")
         return False
     except WriteInterrupted:
-        _progress(f"{name} was not written whole: nobody read it")
+        _progress(f"{name} was not written completely: nobody read it")
         return False
     return True
 
