@@ -67,13 +67,21 @@ BY_CODE: dict[str, ErrorKind] = {
     "request_quota_exceeded": "rate_limit",
     "token_quota_exceeded": "rate_limit",
     "queue_exceeded": "overloaded",
-    # Z.ai: business codes inside a 429 or 400
+    # Z.ai: business codes inside a 429, a 400 or a stream
     "1113": "quota",
+    "1211": "not_found",
     "1261": "context_overflow",
     "1301": "content_filter",
     "1302": "rate_limit",
     "1303": "rate_limit",
+    "1304": "quota",  # the day's calls are used up
     "1305": "overloaded",
+    "1308": "rate_limit",  # a subscription's window of some hours
+    "1309": "quota",  # the subscription has ended
+    "1310": "quota",  # the week's or the month's allowance is used up
+    "1311": "permission",  # the subscription does not include the model
+    "1312": "overloaded",
+    "1313": "permission",  # the account is restricted
     # DashScope
     "arrearage": "quota",
     "data_inspection_failed": "content_filter",
