@@ -81,11 +81,16 @@ async def walk(target: Target, limit_s: float = LIMIT_S) -> AsyncGenerator[HopRe
         )
         return
     try:
+        server = target_of(target.base_url)
+    except ModelError as error:
+        yield HopResult("address", error=error)
+        return
+    try:
         via = usable_proxy(target.base_url)
     except ModelError as error:
         yield HopResult("proxy", error=error)
         return
-    way = _Walk(target_of(target.base_url), via, limit_s)
+    way = _Walk(server, via, limit_s)
     try:
         async with contextlib.aclosing(way.steps()) as steps:
             async for step in steps:

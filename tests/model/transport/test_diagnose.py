@@ -68,7 +68,7 @@ async def test_a_host_that_is_excluded_from_the_proxy(monkeypatch: pytest.Monkey
     assert steps[0].text == "none: NO_PROXY names 0.0.0.0"
 
 
-@pytest.mark.parametrize("base_url", ["nonsense", "ftp://host/", "https://", ""])
+@pytest.mark.parametrize("base_url", ["nonsense", "ftp://host/", "https://", "", "http://a b/v1", "http://..x/v1"])
 async def test_no_address(base_url: str) -> None:
     assert passed(await walked(base_url)) == ["address!"]
 
