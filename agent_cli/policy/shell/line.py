@@ -34,6 +34,7 @@ _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[
 _MOST_PLACES = 4
 """Maximum number of directories in which a command may run; with more, the line is not certain."""
 _MOST_FOLDERS = 64
+"""Maximum number of directories that are looked at for a deletion in yolo."""
 _MOST_WORDS = 20_000
 
 

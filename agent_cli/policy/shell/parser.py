@@ -11,6 +11,7 @@ A loop over known words (`for f in a *.py; do head "$f"; done`) is read as its c
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import dropwhile
 from typing import Literal
 
 import msgspec
@@ -48,7 +49,7 @@ _TEST_END = re.compile(r"[ \t]+\]\](?=[ \t\n;&|)]|\Z)")
 _ONE_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
 """Text that stays one word where a variable is not quoted."""
 _SETS_VARIABLES = frozenset(
-    "read readarray mapfile unset export declare typeset local readonly getopts let eval source . set shift wait"
+    "read readarray mapfile unset export declare typeset local readonly getopts let eval source set shift wait"
     " command builtin exec trap alias enable shopt return break continue exit".split()
 )
 """Words that may change the value of a loop variable, how it is expanded, or which commands are repeated."""
@@ -528,5 +529,7 @@ def may_set_by_printf(command: SimpleCommand) -> bool:
 
 def _check_beside_loop(command: SimpleCommand) -> None:
     """Refuse a command on the line of a loop that may change variables, or how they are expanded."""
-    if command.assigns or may_set_by_printf(command) or not _SETS_VARIABLES.isdisjoint(command.argv):
+    begun = [*dropwhile(lambda word: word in _TIMED, command.argv)]
+    reads_script = begun[:1] == ["."]  # elsewhere it is a folder
+    if command.assigns or reads_script or may_set_by_printf(command) or not _SETS_VARIABLES.isdisjoint(begun):
         raise Unsure("a loop beside a command that may change variables")
