@@ -18,7 +18,6 @@ from agent_cli.fs.git_files import may_be_repository
 from agent_cli.policy.authorize import Policy, authorize, combine, may_leave
 from agent_cli.policy.rules.path_verdict import watched
 from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, Rules, parse_rule
-from agent_cli.policy.shell.found_files import splits_out
 from agent_cli.protocol.actions import (
     Action,
     Allow,
@@ -218,7 +217,7 @@ class Permissions:
             hidden=partial(self._hidden, _expanded),
             names=partial(_names, _expanded),
             links_out=partial(self._leads_out, self._is_link_out),
-            splits_out=partial(self._leads_out, splits_out),
+            splits_out=self._splits_out,
             script=_script,
             searched=self._searched,
             plain_git=self._plain_git,
@@ -250,6 +249,7 @@ class Permissions:
     @cached_property
     def _leading_out(self) -> "MatchingFiles":
         """Links that lead out of the workspace, and names whose parts may."""
+        from agent_cli.policy.shell.found_files import splits_out
         from agent_cli.workspace.matching_files import MatchingFiles
 
         def leads_out(path: str) -> bool:
@@ -260,6 +260,11 @@ class Permissions:
     def _leads_out(self, does: Callable[[str], bool]) -> bool:
         found = any(map(does, self._leading_out.paths()))
         return found or not self._leading_out.is_complete
+
+    def _splits_out(self) -> bool:
+        from agent_cli.policy.shell.found_files import splits_out
+
+        return self._leads_out(splits_out)
 
     def _is_link_out(self, path: str) -> bool:
         return os.path.islink(path) and not self._workspace.contains(os.path.realpath(path))
