@@ -30,7 +30,6 @@ from ..agent import Agent
 from ..dispatch import Dispatcher
 from ..services import SessionServices
 from ..tool_calls.approval_requests import ApprovalRequests
-from ..undo.last_writer import changed_by_others
 from ..undo.turn_undo import TurnUndo
 
 if TYPE_CHECKING:
@@ -125,6 +124,8 @@ class Child:
         self.session_path = str(saved.path)
         self.line = saved.text.strip().partition("\n")[0][:_LINE_CHARS]
         if saved.cwd == str(root) and saved.changes:
+            from ..undo.last_writer import changed_by_others
+
             others = changed_by_others(root, (each.path for each in saved.changes), saved.seen)
             self.changes_before = tuple(each for each in saved.changes if each.path not in others)
         self.result = ChildResult(saved.state, saved.text, 0, None, tuple(each.path for each in saved.changes))
