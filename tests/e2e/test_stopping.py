@@ -302,6 +302,7 @@ def test_what_is_queued_at_an_open_question_waits_for_the_end_of_the_turn(world:
         person.type("/queue then the tests")
         person.wait("queues it for after this turn")
         person.send("\r")
+        person.wait("queued: then the tests")  # keys that are read at once count as pasted
         person.type("y")
         person.wait("runs it once")
         person.send("\r")
