@@ -6,20 +6,15 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.world import Done, World, finish, shell, until
+from tests.launchers import WITHOUT_PRIVILEGE, launcher
 from tests.model.server import Call, Received, Reply
 
 SENT = "größer ✓\nzweite Zeile\n"
-
-
-def launcher(code: str) -> list[str]:
-    """A command line that runs some Python in the process that then becomes the program."""
-    return [sys.executable, "-c", f"import os, sys\n{code}\nos.execv(sys.argv[1], sys.argv[1:])"]
 
 
 def in_bash(line: str) -> list[str]:
@@ -32,13 +27,6 @@ def files_up_to(size_bytes: int) -> list[str]:
     and leave it to everybody else."""
     limit = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({size_bytes}, {size_bytes}))"
     return launcher(f"os.environ['PYTHONDONTWRITEBYTECODE'] = '1'\n{limit}")
-
-
-WITHOUT_PRIVILEGE = launcher(
-    "import ctypes\nlibrary = ctypes.CDLL(None)\n"
-    "if hasattr(library, 'prctl'):\n    library.prctl(24, 1, 0, 0, 0), library.prctl(24, 2, 0, 0, 0)"
-)
-"""Root, too, is held to the permissions of files (PR_CAPBSET_DROP of the two that override them)."""
 
 
 def prompt_of(world: World) -> str:

@@ -109,6 +109,12 @@ def test_a_name_that_xargs_takes_apart_opens_nothing_outside(tmp_path: Path, fol
     assert given.splits_out() and not given.links_out()
     for line in ("find . -type f | xargs cat", "git ls-files | xargs wc -l", "grep -rl x . | xargs -n1 head"):
         assert kind(run(line, ruled(mode="ask", links_out=lambda: False, splits_out=lambda: True))) == "ask"
+    for line in (
+        "git ls-files | xargs head -0",
+        "find . -type f -print0 | xargs -0 -d ' ' cat",
+        "git ls-files | xargs -0 -rd' ' cat",
+    ):
+        assert kind(run(line, ruled(mode="ask", links_out=lambda: False, splits_out=lambda: True))) == "ask"
     for line in ("find . -type f -print0 | xargs -0 cat", "git ls-files -z | xargs --null wc -l"):
         assert kind(run(line, ruled(mode="ask", links_out=lambda: False, splits_out=lambda: True))) == "allow"
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from agent_cli.store.session_file import (
     write_session,
 )
 from tests.fuzz import tries
+from tests.launchers import WITHOUT_LOCKS
 from tests.rows import each_row
 
 HEADER = Header(
@@ -351,7 +351,7 @@ def test_a_file_that_was_cut_off_in_use_is_not_written_on(tmp_path: Path) -> Non
     file.close()
 
 
-_WITHOUT_LOCKS = """
+_OPENS = """
 import sys
 from pathlib import Path
 from agent_cli.store.session_file import SessionFile, StoreError
@@ -365,16 +365,11 @@ for use in (SessionFile.create, SessionFile.open):
 
 def _without_locks(path: Path) -> list[str]:
     """What creating and opening a session say where flock(2) fails, as on a network disk without a lock service."""
-    command = ["strace", "-o", "/dev/null", "-e", "trace=flock", "-e", "inject=flock:error=ENOLCK"]
-    done = subprocess.run(
-        [*command, sys.executable, "-c", _WITHOUT_LOCKS, str(path)], capture_output=True, text=True, timeout=60
-    )
-    if "PTRACE" in done.stderr:
-        pytest.skip("nothing may be traced here")
-    return done.stdout.splitlines()
+    command = [*WITHOUT_LOCKS, sys.executable, "-c", _OPENS, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.splitlines()
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can make a system call fail for one process")
 def test_a_file_system_without_locks_is_named_and_nothing_is_left_there(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     created, _ = _without_locks(path)

@@ -135,7 +135,9 @@ def _of_xargs(
         return ()
     if spec.paths and before[0].argv[0] in _NAME_LINKS and policy.links_out():
         return ()
-    if spec.paths and _UNSPLIT.isdisjoint(xargs.argv) and policy.splits_out():
+    options = xargs.argv[1 : len(xargs.argv) - len(command.argv)]
+    is_split = _UNSPLIT.isdisjoint(options) or any(re.match(r"-\w*d|--d", each) for each in options)
+    if spec.paths and is_split and policy.splits_out():
         return ()
     return (Reading(in_sandbox=True), _on_found(read, _SEARCHED) if spec.paths else read)
 

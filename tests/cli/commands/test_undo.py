@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from agent_cli.store.session_file import SessionFile
 from tests.cli.running import said
 from tests.e2e.world import AGENT, Done, World, shell
+from tests.launchers import WITHOUT_PRIVILEGE
 from tests.model.server import Reply
 
 CHANGE = "printf 'two\\n' > a.txt; printf 'new\\n' > b.txt; rm c.txt"
@@ -269,18 +269,15 @@ def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World) 
     assert changed.run("undo", "--conflicts", "old").code == 0 and files(changed) == BEFORE
 
 
-@pytest.mark.skipif(not os.getuid() and not shutil.which("setpriv"), reason="everything is writable here")
 @pytest.mark.parametrize("choice", ["old", "merge"])
 def test_a_file_that_could_not_be_written_is_restored_once_it_can(world: World, choice: str) -> None:
-    rights = "-dac_override,-dac_read_search"
-    before = [] if os.getuid() else ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}"]
     for name in ("d/changed", "d/removed"):
         (world.work / name).parent.mkdir(exist_ok=True)
         (world.work / name).write_text("one\n", encoding="utf-8")
     world.script(shell("echo two > d/changed; rm d/removed; touch d/made"), Reply(text="Changed."))
     assert world.run("run", "change", "--mode", "yolo").code == 0
     (world.work / "d").chmod(0o555)
-    undone = world.run("undo", before=before)
+    undone = world.run("undo", before=WITHOUT_PRIVILEGE)
     assert undone.code == 1 and "  skipped d/changed: Permission denied\n" in undone.out, undone
     (world.work / "d").chmod(0o755)
     decided = world.run("undo", "--resolve", choice)
@@ -298,25 +295,29 @@ def test_options_that_make_no_sense_are_errors(changed: World) -> None:
         assert done.code == 2 and done.err and files(changed) == AFTER, wrong
 
 
-def test_an_undo_on_a_full_disk_takes_nothing_back_and_can_be_done_again(world: World) -> None:
-    """A small file system holds the workspace; it is full when undo wants to write."""
-    if os.getuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
-        pytest.skip("a file system of its own needs root and namespaces")
+def _on_own_file_system(world: World, script: str) -> str:
+    """What a script prints in a mount namespace of its own, in which it is root and `"$@"` is the program."""
+    space = ["unshare", "-m"] if os.getuid() == 0 else ["unshare", "-rm"]
+    if subprocess.run([*space, "true"], capture_output=True).returncode:
+        pytest.skip("this machine allows no mount namespaces, so no disk of its own can be full or read-only")
     (world.work / "room").mkdir()
     world.script(shell("rm kept.txt"), Reply(text="done"))
-    script = (
+    return subprocess.run(
+        [*space, "sh", "-c", script, "sh", AGENT],
+        cwd=world.work / "room", env=world.environment(), stdout=subprocess.PIPE, text=True, timeout=60,
+    ).stdout  # fmt: skip
+
+
+def test_an_undo_on_a_full_disk_takes_nothing_back_and_can_be_done_again(world: World) -> None:
+    """A small file system holds the workspace; it is full when undo wants to write."""
+    said = _on_own_file_system(
+        world,
         "mount -t tmpfs -o size=1m none . && cd ../room && head -c 200000 /dev/zero > kept.txt && "
         '"$@" run "remove it" --mode yolo >/dev/null 2>&1; head -c 2000000 /dev/zero > filler 2>/dev/null; '
-        '"$@" undo; echo "first: $?"; rm filler; "$@" undo; echo "second: $?"; wc -c < kept.txt'
+        '"$@" undo; echo "first: $?"; rm filler; "$@" undo; echo "second: $?"; wc -c < kept.txt',
     )
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", script, "sh", AGENT],
-        cwd=world.work / "room", env=world.environment(), capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert "first: 1" in done.stdout and "disk is full: 0 of 1 file restored." in done.stdout, (
-        done.stdout + done.stderr
-    )
-    assert done.stdout.split()[-3:] == ["second:", "0", "200000"], done.stdout + done.stderr
+    assert "first: 1" in said and "disk is full: 0 of 1 file restored." in said, said
+    assert said.split()[-3:] == ["second:", "0", "200000"], said
 
 
 @pytest.mark.parametrize("place", ["sessions.dir", "AGENT_STATE_DIR"])
@@ -339,23 +340,14 @@ def test_sessions_in_the_workspace_are_never_undone(world: World, place: str) ->
 
 
 def test_an_undo_on_a_disk_that_became_read_only_can_be_done_again(world: World) -> None:
-    if os.getuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
-        pytest.skip("a file system of its own needs root and namespaces")
-    (world.work / "room").mkdir()
-    world.script(shell("rm kept.txt"), Reply(text="done"))
-    script = (
+    said = _on_own_file_system(
+        world,
         "mount -t tmpfs none . && cd ../room && echo kept > kept.txt && "
         '"$@" run "remove it" --mode yolo >/dev/null 2>&1; mount -o remount,ro . && '
-        '"$@" undo; echo "first: $?"; mount -o remount,rw . && "$@" undo; echo "second: $?"; cat kept.txt'
+        '"$@" undo; echo "first: $?"; mount -o remount,rw . && "$@" undo; echo "second: $?"; cat kept.txt',
     )
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", script, "sh", AGENT],
-        cwd=world.work / "room", env=world.environment(), capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert "the disk is read-only: 0 of 1 file restored. Make it writable" in done.stdout, (
-        done.stdout + done.stderr
-    )
-    assert "first: 1" in done.stdout and done.stdout.split()[-3:] == ["second:", "0", "kept"], done.stdout
+    assert "the disk is read-only: 0 of 1 file restored. Make it writable" in said, said
+    assert "first: 1" in said and said.split()[-3:] == ["second:", "0", "kept"], said
 
 
 def test_the_usage_names_its_files_plainly(world: World) -> None:

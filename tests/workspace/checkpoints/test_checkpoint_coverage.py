@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from agent_cli.workspace.checkpoints import scan
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
 from agent_cli.workspace.checkpoints.types import CheckpointError, Move
 from tests.fuzz import LEVEL
+from tests.launchers import WITHOUT_PRIVILEGE
 from tests.workspace.trees import git_data, whole_picture
 
 
@@ -283,19 +283,6 @@ async def test_what_an_older_version_has_saved_of_a_folder_that_is_left_out_now_
     assert await newer.changes(await newer.take(), await newer.take()) == ()
 
 
-async def test_an_unreadable_file_does_not_end_undo(root: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("nothing is unreadable here")
-    (root / "closed").write_text("x", encoding="utf-8")
-    (root / "closed").chmod(0)
-    checkpoints = make(root)
-    before = await checkpoints.take()
-    sh(root, "printf x > src/deep/f")
-    assert [
-        change.path for change in (await checkpoints.carry_out([Move(await checkpoints.take(), before)])).restored
-    ] == ["src/deep/f"]
-
-
 _WITHOUT_PRIVILEGES = """
 import asyncio, sys
 from pathlib import Path
@@ -321,14 +308,11 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="nothing is unreadable here")
 def test_ignored_files_are_restored_beside_one_that_cannot_be_read(root: Path) -> None:
     (root / "closed").write_text("x", encoding="utf-8")
     (root / "closed").chmod(0)
-    rights = "-dac_override,-dac_read_search"
-    before = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}"] if os.geteuid() == 0 else []
     done = subprocess.run(
-        [*before, sys.executable, "-c", _WITHOUT_PRIVILEGES, str(root)],
+        [*WITHOUT_PRIVILEGE, sys.executable, "-c", _WITHOUT_PRIVILEGES, str(root)],
         capture_output=True,
         text=True,
         timeout=120,
