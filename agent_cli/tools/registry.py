@@ -2,8 +2,8 @@
 into a tool and typed parameters."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -38,6 +38,18 @@ class ToolDeclaration(msgspec.Struct, frozen=True):
     description: str
     parameters: dict[str, Any]
     """JSON Schema of an object, without references."""
+
+
+class ParsedCall(NamedTuple):
+    """A call as its tool understands it."""
+
+    tool: Tool
+    params: Any
+    arguments: dict[str, Any]
+    """What `params` were made of, under the tool's own names. Hooks see this, so that nothing can be hidden from
+    them in a form that only the tool understands."""
+    text: str
+    """The arguments of the call as JSON: as written if they were understood as written."""
 
 
 class Registry:
@@ -77,7 +89,12 @@ class Registry:
         return self._specs
 
     def parse(self, name: str, arguments_json: str) -> tuple[Tool, Any]:
-        """Return the tool and its parameters for a call as written by the model; empty text means `{}`.
+        """Return the tool and its parameters for a call, see `read`."""
+        read = self.read(name, arguments_json)
+        return read.tool, read.params
+
+    def read(self, name: str, arguments_json: str) -> ParsedCall:
+        """Parse a call as written by the model; empty text means `{}`.
 
         Raises:
             UnknownTool: there is no such tool; the message suggests similar names.
@@ -86,9 +103,13 @@ class Registry:
         tool = self.get(name)
         if tool is None:
             raise UnknownTool(f"{self.unknown(name)} {_NOTHING_RUN}")
-        arguments = _object(name, arguments_json)
-        params = _read(tool, arguments)
-        return tool.meant_call(params) if isinstance(tool, NamesTool) else (tool, params)
+        written = _object(name, arguments_json)
+        params, arguments = _read(tool, written)
+        if isinstance(tool, NamesTool):
+            meant, params = tool.meant_call(params)
+            return ParsedCall(meant, params, dict(getattr(params, "values", {})), arguments_json)
+        text = arguments_json if arguments is written else msgspec.json.encode(arguments).decode()
+        return ParsedCall(tool, params, arguments, text)
 
     def unknown(self, name: str) -> str:
         """Return a message that there is no such tool, with suggestions."""
@@ -99,19 +120,30 @@ class Registry:
         return f"There is no tool named {name!r}. {hint}"
 
 
-def _read(tool: Tool, arguments: dict[str, Any]) -> Any:
+def _read(tool: Tool, written: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the parameters of a call, and the arguments that they were made of."""
     if isinstance(tool, ForeignTool):
-        return tool.read_arguments(arguments)
+        return tool.read_arguments(written), written
     try:
-        return msgspec.convert(arguments, tool.Params, strict=False)
+        return msgspec.convert(written, tool.Params, strict=False), written
     except msgspec.ValidationError as error:
-        unwrapped = {key: _from_text(value) for key, value in arguments.items()}
-        for reading in (_without_nulls(arguments), _without_nulls(unwrapped)):
+        for arguments in _other_readings(tool, written):
             with contextlib.suppress(msgspec.ValidationError):
-                return msgspec.convert(reading, tool.Params, strict=False)
+                return msgspec.convert(arguments, tool.Params, strict=False), arguments
         raise ToolError(
             f"Wrong arguments for {tool.name}: {error}. Its fields: {fields_in_words(tool.Params)}. {_NOTHING_RUN}"
         ) from error
+
+
+def _other_readings(tool: Tool, written: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    from .kit.other_names import own_arguments
+
+    yield _without_nulls(written)
+    unwrapped = _without_nulls({key: _from_text(value) for key, value in written.items()})
+    yield unwrapped
+    schema = object_schema(tool.Params)
+    yield own_arguments(schema, _without_nulls(written))
+    yield own_arguments(schema, unwrapped)
 
 
 def _schema(tool: Tool) -> dict[str, Any]:

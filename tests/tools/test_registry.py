@@ -164,3 +164,86 @@ def test_lossless_coercions() -> None:
     )
     _, params = REGISTRY.parse("list_dir", "  ")
     assert params.path == "."
+
+
+EDITED = {"path": "a.py", "edits": [{"old": "x", "new": "y"}]}
+TWICE = {"path": "a.py", "edits": [{"old": "x", "new": "y"}, {"old": "z", "new": "", "replace_all": True}]}
+OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "Claude Code edits": ("edit_file", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, EDITED),
+    "Claude Code edits often": (
+        "edit_file",
+        {
+            "file_path": "a.py",
+            "edits": [
+                {"old_string": "x", "new_string": "y"},
+                {"old_string": "z", "new_string": "", "replace_all": True},
+            ],
+        },
+        TWICE,
+    ),
+    "edits as text": (
+        "edit_file",
+        {"path": "a.py", "edits": '[{"old_string": "x", "new_string": "y"}]'},
+        EDITED,
+    ),
+    "our own names, one edit": ("edit_file", {"path": "a.py", "old": "x", "new": "y"}, EDITED),
+    "the text editor": ("edit_file", {"path": "a.py", "old_str": "x", "new_str": "y"}, EDITED),
+    "OpenCode": ("edit_file", {"filePath": "a.py", "oldString": "x", "newString": "y"}, EDITED),
+    "Gemini CLI edits": (
+        "edit_file",
+        {"file_path": "a.py", "old_string": "x", "new_string": "y", "instruction": "Rename x."},
+        EDITED,
+    ),
+    "Gemini CLI reads": ("read_file", {"absolute_path": "/a.py", "limit": 3}, {"path": "/a.py", "limit": 3}),
+    "Gemini CLI searches": (
+        "grep",
+        {"pattern": "x", "dir_path": "src", "include": "*.py"},
+        {"pattern": "x", "path": "src", "glob": "*.py"},
+    ),
+    "Cursor": (
+        "read_file",
+        {"target_file": "a.py", "explanation": "To see it.", "offset": None},
+        {"path": "a.py"},
+    ),
+    "a text that looks like JSON": (
+        "write_file",
+        {"file_path": "a.json", "content": "[1]"},
+        {"path": "a.json", "content": "[1]"},
+    ),
+    "Codex runs": ("shell", {"cmd": "ls"}, {"command": "ls"}),
+    "Codex plans": ("update_plan", {"plan": [{"step": "Look", "status": "pending"}], "explanation": ""},
+                    {"items": [{"text": "Look", "status": "pending"}]}),
+}  # fmt: skip
+
+
+@each_row("name, written, understood", OTHERS.values())
+def test_arguments_under_the_names_of_other_agents(
+    name: str, written: dict[str, Any], understood: dict[str, Any]
+) -> None:
+    read = REGISTRY.read(name, json.dumps(written))
+    assert (read.arguments, json.loads(read.text)) == (understood, understood)
+    assert read.params == REGISTRY.parse(name, json.dumps(understood))[1]
+
+
+UNCLEAR: dict[str, tuple[str, dict[str, Any]]] = {
+    "two paths": ("read_file", {"path": "a", "file_path": "b"}),
+    "two paths by other names": ("read_file", {"filePath": "a", "file_path": "b"}),
+    "a time in another unit": ("shell", {"command": "ls", "timeout": 5000}),
+    "a list and a single edit": (
+        "edit_file",
+        {"path": "a", "edits": [{"old": "x", "new": "y"}], "old_string": "z", "new_string": ""},
+    ),
+    "an edit without its new text": ("edit_file", {"file_path": "a", "old_string": "x"}),
+    "something that matters": ("grep", {"pattern": "x", "output_mode": "count"}),
+    "a path that is a remark": ("read_file", {"description": "a"}),
+}
+
+
+@each_row("name, written", UNCLEAR.values())
+def test_unclear_arguments_are_refused(name: str, written: dict[str, Any]) -> None:
+    assert "Wrong arguments" in refused(name, json.dumps(written))
+
+
+def test_arguments_in_our_own_names_stay_as_they_are_written() -> None:
+    written = '{"path":  "a", "offset": "3"}'
+    assert REGISTRY.read("read_file", written).text == written

@@ -225,11 +225,11 @@ class ApprovalGate:
     def _replace(self, pending: PendingCall, arguments: str) -> None:
         """Apply the user's edit of a call and judge it again; deny rules still apply."""
         try:
-            pending.tool, pending.params = self._registry.parse(pending.call.name, arguments)
+            pending.understand(self._registry.read(pending.call.name, arguments))
         except ToolError as error:
             pending.result = failure(pending, "failed", f"The user's edit could not be read: {error}")
             return
-        pending.arguments, pending.edited, pending.ruling = arguments, True, None
+        pending.edited, pending.ruling = True, None
         self.judge(pending)
 
     def _add_grant(self, decision: Decision, verdict: Verdict) -> bool:
@@ -276,7 +276,7 @@ class ApprovalGate:
             reason=f"the sandbox blocked {outcome.blocked}; run it again, {where}?",
             rule="sandbox",
             grant=verdict.grant if isinstance(verdict, Ask) else "",
-            arguments=pending.call.arguments,
+            arguments=pending.arguments,
             editable="",
             risk=self._risk(pending, outcome.needs),
             reach=outcome.needs,

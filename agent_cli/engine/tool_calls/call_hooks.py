@@ -5,7 +5,6 @@ arguments are parsed and judged as if the model had written them.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ import msgspec
 
 from agent_cli.hooks.call_names import ToolCallFacts
 from agent_cli.protocol.actions import Deny
-from agent_cli.protocol.json_text import decode_json
 from agent_cli.session.event_bus import TurnScope
 from agent_cli.tools.kit.base import ToolError, ToolOutcome
 from agent_cli.tools.registry import Registry
@@ -118,12 +116,12 @@ class CallHooks:
         lets them run. An allow by the hook counts for them as it would for the model's arguments."""
         arguments = msgspec.json.encode(result.new_arguments).decode()
         try:
-            pending.tool, pending.params = self._registry.parse(pending.name, arguments)
+            pending.understand(self._registry.read(pending.name, arguments))
         except ToolError as error:
             text = f"The hook {result.rewriter} changed this call into one that cannot be parsed: {error}"
             pending.result = failure(pending, "failed", text)
             return
-        pending.arguments = pending.hooked_arguments = arguments
+        pending.hooked_arguments = pending.arguments
         pending.rewritten_by = result.rewriter
         pending.approved, pending.hunks = False, None
         reason = f"the hook {result.rewriter} changed it"
@@ -134,7 +132,7 @@ class CallHooks:
         return ToolCallFacts(
             call_id=pending.call.id,
             tool=pending.name,
-            arguments=_arguments(pending),
+            arguments=pending.understood,
             folder=self._root,
             server=external.server if external else "",
             server_tool=external.tool if external else "",
@@ -145,15 +143,6 @@ class CallHooks:
     def _take_stop(self, result: "HookResult") -> None:
         if result.stop:
             self.stop_reason = result.stop_reason or result.reason or "a hook ended the turn"
-
-
-def _arguments(pending: PendingCall) -> dict[str, Any]:
-    """Return the arguments as written; for a call that names another tool, those of that tool."""
-    if pending.name == pending.call.name or pending.rewritten_by:
-        with contextlib.suppress(msgspec.DecodeError):
-            return decode_json(pending.arguments or "{}", type=dict[str, Any])
-    values = getattr(pending.params, "values", None)
-    return dict(values) if isinstance(values, dict) else {}
 
 
 def _response(pending: PendingCall, outcome: ToolOutcome) -> Any:

@@ -22,6 +22,7 @@ from agent_cli.protocol.actions import (
 from agent_cli.protocol.events import ApprovalItem, ToolCallFinished
 from agent_cli.protocol.messages import ResultKind, ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.tools.kit.base import Preview, Tool, ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.registry import ParsedCall
 
 from ..permissions.active_policy import Permissions
 
@@ -134,6 +135,8 @@ class PendingCall:
         """The turn in which the model made the call."""
         self.tool: Tool | None = None
         self.params: Any = None
+        self.understood: dict[str, Any] = {}
+        """The arguments as the tool understands them, under its own names."""
         self.authorized = AuthorizedCall(call.name)
         """The actions and the verdict, as last judged."""
         self.final = ""
@@ -164,6 +167,10 @@ class PendingCall:
         self.inserted_source = ""
         """Source of untrusted text printed by commands within its result."""
         self.result: ToolResult | None = None
+
+    def understand(self, read: ParsedCall) -> None:
+        """Take over what the registry read in the arguments."""
+        self.tool, self.params, self.understood, self.arguments = read
 
     @property
     def name(self) -> str:

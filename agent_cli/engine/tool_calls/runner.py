@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,6 +24,7 @@ from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.history import UNKNOWN_OUTCOME, OpenCall
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.kit.base import NeedsPreparation, Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
+from agent_cli.tools.registry import ParsedCall
 from agent_cli.tools.session.finish import Finish
 
 from ..context.recall_results import truncate_result
@@ -106,7 +107,7 @@ class ToolRunner:
                     call_id=pending.call.id,
                     tool=pending.name,
                     title=pending.authorized.title,
-                    arguments=pending.call.arguments,
+                    arguments=pending.arguments,
                     label=pending.label,
                 )
             )
@@ -197,7 +198,7 @@ class ToolRunner:
     def _prepare(self, call: ToolCall, turn_id: str) -> PendingCall:
         pending = PendingCall(call, turn_id)
         try:
-            pending.tool, pending.params = self._parse(call)
+            pending.understand(self._parse(call))
             self._guard.record_wellformed()
         except UnknownTool as error:
             pending.result = failure(pending, "failed", describe(error))
@@ -209,9 +210,9 @@ class ToolRunner:
         self._gate.judge(pending)
         return pending
 
-    def _parse(self, call: ToolCall) -> tuple[Tool, Any]:
+    def _parse(self, call: ToolCall) -> ParsedCall:
         if not call.problem:
-            return self._registry.parse(call.name, call.arguments)
+            return self._registry.read(call.name, call.arguments)
         unknown = "" if call.name in self._registry.names else self._registry.unknown(call.name)
         raise ToolError(f"{call.problem} {unknown}".strip())
 

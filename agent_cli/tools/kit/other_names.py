@@ -1,7 +1,8 @@
-"""The tools under the names that other agents give them, such as `Bash` or `run_shell_command`."""
+"""The tools and their arguments under the names that other agents give them, such as `Bash` or `file_path`."""
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 EDIT = ("edit_file", "apply_patch")
 """Tools that edit files; the model determines which of them exist."""
@@ -40,6 +41,52 @@ _USUAL: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("writestdin", "commandstatus"), ("jobs",)),
 }
 """Further names that models use for such tools; in a definition they may mean the tool of a plug-in."""
+
+_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("filepath", "filename", "absolutepath", "targetfile", "notebookpath"), ("path",)),
+    **dict.fromkeys(("dirpath", "dir", "directory", "folder", "targetdirectory", "searchpath"), ("path",)),
+    **dict.fromkeys(("oldstring", "oldstr", "oldtext"), ("old",)),
+    **dict.fromkeys(("newstring", "newstr", "newtext"), ("new",)),
+    "allowmultiple": ("replace_all",),
+    **dict.fromkeys(("contents", "filetext", "filecontent"), ("content",)),
+    **dict.fromkeys(("cmd", "script"), ("command",)),
+    **dict.fromkeys(("runinbackground", "isbackground"), ("background",)),
+    **dict.fromkeys(("regex", "regexp", "query", "searchpattern", "globpattern"), ("pattern",)),
+    **dict.fromkeys(("include", "includepattern", "filepattern"), ("glob",)),
+    **dict.fromkeys(("headlimit", "maxresults"), ("limit",)),
+    **dict.fromkeys(("input", "patchtext", "diff"), ("patch",)),
+    **dict.fromkeys(("todos", "plan"), ("items",)),
+    **dict.fromkeys(("content", "step"), ("text",)),
+}
+"""Our arguments by other names, written like the tools' names. Meaning and unit are the same under both."""
+_REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform"})
+"""Arguments that only explain a call to the reader."""
+
+
+def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments under the names in a schema. What belongs into the items of a list that is missing, such as
+    the texts of a single edit, becomes its one item. An argument whose meaning is unknown keeps its name."""
+    properties: Mapping[str, Any] = schema["properties"]
+    renamed: dict[str, Any] = {}
+    for key, value in arguments.items():
+        named = [name for name in _ARGUMENTS.get(plain_name(key), ()) if name in properties]
+        name = key if key in properties or not named or named[0] in arguments else named[0]
+        if name in renamed:  # two names for one argument: which of them counts is not ours to say
+            return dict(arguments)
+        if name in properties or plain_name(key) not in _REMARKS:
+            renamed[name] = value
+    for name, part in properties.items():
+        item = part.get("items", {})
+        if item.get("type") != "object":
+            continue
+        if isinstance(renamed.get(name), list):
+            renamed[name] = [own_arguments(item, it) if isinstance(it, dict) else it for it in renamed[name]]
+        elif name not in renamed:
+            outside = {key: value for key, value in renamed.items() if key not in properties}
+            made = own_arguments(item, outside)
+            if made and made.keys() <= item["properties"].keys():
+                renamed = {key: value for key, value in renamed.items() if key in properties} | {name: [made]}
+    return renamed
 
 
 def own_tools(name: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from agent_cli.hooks.definition import Hook
-from agent_cli.protocol.events import ApprovalRequested, HookRan
+from agent_cli.protocol.events import ApprovalRequested, HookRan, ToolCallRequested
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
 from agent_cli.protocol.records import HookCompleted
@@ -123,3 +123,38 @@ async def test_a_change_that_cannot_be_read_refuses_the_call_and_names_the_hook(
         (result,) = [record for record in it.session.records if isinstance(record, ToolResult)]
         assert result.status == "failed" and (it.root / "a").read_text(encoding="utf-8") == "x"
         assert "rewriter" in result.text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "a", "edits": [{"old": "x", "new": "key"}]},
+        {"path": "a", "edits": json.dumps([{"old": "x", "new": "key"}])},
+        {"file_path": "a", "old_string": "x", "new_string": "key"},
+        {"filePath": "a", "edits": json.dumps([{"oldString": "x", "newString": "key"}])},
+    ],
+    ids=["as declared", "the list as text", "by other names", "both"],
+)
+async def test_a_guard_sees_an_edit_however_the_model_writes_it(
+    tmp_path: Path, arguments: dict[str, object]
+) -> None:
+    guard = Hook("PreToolUse", 'grep -q \'"new_string":"key"\' && exit 2 || true', "Edit", dialect="claude")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a").write_text("x", encoding="utf-8")
+    async with engine(
+        tmp_path, say(call("edit_file", **arguments)), say("done"), hooks=[guard], mode="auto-edit"
+    ) as it:
+        await it.prompt("go")
+        (result,) = [record for record in it.session.records if isinstance(record, ToolResult)]
+        assert (result.status, (it.root / "a").read_text(encoding="utf-8")) == ("denied", "x")
+
+
+async def test_the_question_shows_the_arguments_under_our_own_names(tmp_path: Path) -> None:
+    written = call("write_file", file_path="a", file_text="new\n")
+    async with engine(tmp_path, say(written), say("done")) as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        (item,) = it.of(ApprovalRequested)[0].items
+        (requested,) = it.of(ToolCallRequested)
+        assert json.loads(item.arguments) == json.loads(requested.arguments) == {"path": "a", "content": "new\n"}
+        assert (it.root / "a").read_text(encoding="utf-8") == "new\n"
