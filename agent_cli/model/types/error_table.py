@@ -151,7 +151,13 @@ PHRASES: tuple[Phrase, ...] = (
         r"tokens to keep from the initial prompt|n_keep.{0,20}>= n_ctx", _OVERFLOW, "context_overflow", "LM Studio"
     ),
     _phrase(r"input (is )?too long|input length.{0,30}exceed", _OVERFLOW, "context_overflow", "Bedrock, Ollama"),
-    _phrase(r"max_new_tokens` must be <=", _OVERFLOW, "context_overflow", "Together, TGI"),
+    _phrase(
+        r"max_new_tokens` must be <=|inputs` must have less than", _OVERFLOW, "context_overflow", "Together, TGI"
+    ),
+    _phrase(r"prompt token count.{0,20}exceeds", _OVERFLOW, "context_overflow", "GitHub Copilot"),
+    _phrase(r"greater than max_seq_len", {*_OVERFLOW, 503}, "context_overflow", "TabbyAPI"),
+    _phrase(r"too many tokens: (total number|size limit)", _OVERFLOW, "context_overflow", "Cohere"),
+    _phrase(r"prompt exceeds max length", _OVERFLOW, "context_overflow", "Zhipu"),
     _phrase(r"range of input length should be", _OVERFLOW, "context_overflow", "DashScope"),
     _phrase(r"request body too large for .{0,60}tokens", _OVERFLOW, "context_overflow", "GitHub Models"),
     _phrase(r"(incorrect|invalid|not valid).{0,8} api key|api key not valid", {400, 403}, "auth", "xAI, Gemini"),
@@ -214,7 +220,9 @@ LIMIT = lazy_regex(
     rf"|maximum number of tokens allowed \(?{_N}"  # Gemini
     rf"|context (?:length|window|size) of (?:only )?{_N}"  # LM Studio, llama-cpp-python
     rf"|maximum model length of {_N}|model token limit: {_N}"  # vLLM, Moonshot
-    rf"|while limit is {_N}|must be <= {_N}"  # Cerebras, Together
+    rf"|while limit is {_N}|must be <= {_N}|must have less than {_N}"  # Cerebras, Together, TGI
+    rf"|exceeds the limit of {_N}|exceed the configured limit of {_N}"  # GitHub Copilot, OpenAI
+    rf"|max_seq_len {_N}|cannot exceed {_N}"  # TabbyAPI, Cohere
     rf"|input length should be \[\d+, {_N}\]|max size: {_N} tokens",  # DashScope, GitHub Models
     re.IGNORECASE | re.ASCII,
 )
