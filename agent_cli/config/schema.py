@@ -135,11 +135,16 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The tools that reach the web."""
 
     private_hosts: tuple[str, ...] = ()
-    """Hosts (HOST or HOST:PORT) on this machine or a private network that web_fetch may reach."""
+    """Hosts (HOST, HOST:PORT or *.DOMAIN) on this machine or a private network that web_fetch may reach."""
     search: Literal["brave", "tavily", "exa", "searxng"] | None = None
     """Search engine of web_search; null: the first of brave, tavily and exa with a key (BRAVE_API_KEY …)."""
     search_url: str | None = None
     """Base URL of the search engine; required for searxng."""
+
+    def __post_init__(self) -> None:
+        for host in self.private_hosts:
+            if host != "*" and set("/@* ") & set(host.removeprefix("*.")) or not host:
+                raise ValueError(f"private_hosts: {host!r} is no host; write HOST, HOST:PORT or *.DOMAIN")
 
 
 class Tools(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

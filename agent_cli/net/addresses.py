@@ -118,11 +118,16 @@ def _is_free(target: Target, allowed: Sequence[str]) -> bool:
 
 
 def _names(entry: str, target: Target) -> bool:
-    """Return True if an entry HOST or HOST:PORT names a target; an IPv6 address with a port is in brackets."""
+    """Return True if an entry HOST or HOST:PORT names a target; an IPv6 address with a port is in brackets. `*.lan`
+    names every host below `lan`."""
     found = _HOST_AND_PORT.fullmatch(entry)
     host, port = found.groups() if found else (entry, None)
+    if port not in (None, str(target.port)):
+        return False
     try:
-        return canonical_host(host) == target.host and port in (None, str(target.port))
+        if host.startswith("*."):
+            return target.host.endswith(f".{canonical_host(host[2:])}")
+        return canonical_host(host) == target.host
     except ValueError:
         return False
 

@@ -64,6 +64,10 @@ def test_an_unknown_key_is_told_with_its_line_and_the_nearest_one(tmp_path: Path
         ),
         ("limits: {turns: 0}", "c.yaml:1: limits.turns: write a whole number of at least 1, not 0"),
         ("context: {compact_at: 80}", "c.yaml:1: context.compact_at: write a number of at most 1, not 80"),
+        (
+            "tools:\n  web:\n    private_hosts: [box.lan, 'http://box.lan/']",
+            "c.yaml:2: tools.web: private_hosts: 'http://box.lan/' is no host; write HOST, HOST:PORT or *.DOMAIN",
+        ),
         ("- a\n- b", "c.yaml: a configuration file is a mapping of keys to values"),
         ("just words", "c.yaml: a configuration file is a mapping of keys to values"),
     ],

@@ -85,6 +85,9 @@ async def test_what_the_user_allows_is_reached_and_nothing_else() -> None:
         await reachable(target_of("http://localhost:4000/"), loopback, ("localhost:3000",))
     with pytest.raises(AddressRefused, match="private_hosts"):
         await reachable(target_of("http://router/"), loopback, ("localhost",))
+    for other in ("http://lan/", "http://evillan/", "http://wiki.lan:4000/", "http://wiki.lan.evil/"):
+        with pytest.raises(AddressRefused):
+            await reachable(target_of(other), loopback, ("*.lan:3000",))
 
 
 @pytest.mark.parametrize(
@@ -95,6 +98,8 @@ async def test_what_the_user_allows_is_reached_and_nothing_else() -> None:
         ("http://[0:0:0:0:0:0:0:1]/", "::1"),
         ("http://büro.lan/", "büro.lan"),
         ("http://wiki.lan/", "wiki.lan."),
+        ("http://wiki.büro.lan:3000/", "*.büro.lan"),
+        ("http://wiki.lan:3000/", "*.lan:3000"),
     ],
 )
 async def test_what_the_user_allows_may_be_written_as_in_an_address(url: str, entry: str) -> None:
