@@ -143,7 +143,7 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for host in self.private_hosts:
-            if host != "*" and set("/@* ") & set(host.removeprefix("*.")) or not host:
+            if (host != "*" and set("/@* ") & set(host.removeprefix("*."))) or not host:
                 raise ValueError(f"private_hosts: {host!r} is no host; write HOST, HOST:PORT or *.DOMAIN")
 
 

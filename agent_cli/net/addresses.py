@@ -118,8 +118,8 @@ def _is_free(target: Target, allowed: Sequence[str]) -> bool:
 
 
 def _names(entry: str, target: Target) -> bool:
-    """Return True if an entry HOST or HOST:PORT names a target; an IPv6 address with a port is in brackets. `*.lan`
-    names every host below `lan`."""
+    """Return True if an entry HOST or HOST:PORT names a target; an IPv6 address with a port is in brackets.
+    `*.lan` names every host below `lan`."""
     found = _HOST_AND_PORT.fullmatch(entry)
     host, port = found.groups() if found else (entry, None)
     if port not in (None, str(target.port)):
