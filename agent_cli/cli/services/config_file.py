@@ -16,7 +16,7 @@ def rewrite(path: Path, change: Callable[[str], str], place: Path | None = None)
     """Replace the configuration file by its changed text, once that is valid; errors are located in `place`.
 
     Raises:
-        ConfigError, UsageError: the new text is invalid; the file is unchanged.
+        ConfigError, UsageError: the new text is invalid, or the file is write-protected; the file is unchanged.
     """
     refuse_for_the_model("change its configuration")
     target = Path(os.path.realpath(path))  # a symbolic link, as into a folder of dotfiles, is kept
@@ -25,6 +25,8 @@ def rewrite(path: Path, change: Callable[[str], str], place: Path | None = None)
             text = change(text_of(target))
             check_file(text, place or path)
             mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
+            if not mode & 0o222:
+                raise UsageError(f"{path} is write-protected")
             replace_file(target, text.encode(), mode=mode, durable=True)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error

@@ -155,6 +155,15 @@ def test_a_command_of_the_model_does_not_change_the_configuration(world: World) 
     assert not (world.config / "config.yaml").exists()
 
 
+def test_a_write_protected_file_is_left_alone(world: World) -> None:
+    file = world.config / "config.yaml"
+    file.write_text("mode: ask\n", encoding="utf-8")
+    file.chmod(0o444)
+    done = world.run("config", "set", "mode", "plan")
+    assert (done.code, done.err) == (2, f"agent: {file} is write-protected; nothing was written\n")
+    assert file.read_text(encoding="utf-8") == "mode: ask\n"
+
+
 def editor(world: World, script: str) -> dict[str, str | None]:
     """An editor that does what a script says with the file."""
     program = world.home / "editor"
