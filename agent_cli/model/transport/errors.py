@@ -58,9 +58,6 @@ _TITLES = {
 }  # fmt: skip
 """How providers write their own names; others are shown as the configuration names them."""
 
-_DAY_S = 86_400
-_LONG_S = 60 * _DAY_S
-
 
 def explain(error: ModelError, model: str) -> ErrorInfo:
     """Return the error in words for the user.
@@ -107,7 +104,9 @@ def _hint(error: ModelError, provider: str, failure: _Failure) -> Hint:
             places = (*(spec.base_url_vars[:1] if spec else ()), f"`providers.{provider}.base_url`")
             return Hint(failure.hint, " or ".join(places))
         case "wait":
-            return Hint(failure.hint, _wait(error.retry_after_s))
+            from ..types.retry_after import wait_in_words
+
+            return Hint(failure.hint, wait_in_words(error.retry_after_s))
         case _:
             assert_never(failure.about)
 
@@ -121,15 +120,3 @@ def _keys(spec: ProviderSpec | None, provider: str) -> str:
     if provider not in litellm_providers():
         return configured
     return f"{provider.upper().replace('-', '_')}_API_KEY, which LiteLLM reads, or {configured},"
-
-
-def _wait(seconds: float | None) -> str:
-    if seconds is None:
-        return "a minute"
-    if not seconds <= _LONG_S:
-        return "a long time"
-    if seconds < 120:
-        return f"{max(1.0, seconds):.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} minutes"
-    return f"{seconds / 3600:.1f} hours" if seconds < 2 * _DAY_S else f"{seconds / _DAY_S:.0f} days"

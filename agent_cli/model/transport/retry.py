@@ -135,9 +135,10 @@ def _wait(error: ModelError, attempt: int, policy: RetryPolicy, left: _Left, ran
         if asked_s > left.horizon_s and left.horizon_s <= 1:
             raise error  # the time for retries is over
         if asked_s > left.horizon_s:
-            error.message += (
-                f" (it asks to wait {asked_s:.0f} s, longer than limits.retry_s and limits.park_s allow)"
-            )
+            from ..types.retry_after import wait_in_words
+
+            asked = wait_in_words(asked_s)
+            error.message += f" (it asks to wait {asked}, longer than limits.retry_s and limits.park_s allow)"
             raise error
         return _Wait(max(asked_s * (1 + 0.08 * random()), min(longest_s, policy.base_s) if attempt > 2 else 0.0))
     delay_s = longest_s * random()

@@ -19,6 +19,8 @@ _TRY_AGAIN = lazy_regex(
     re.IGNORECASE | re.ASCII,
 )
 _LONGEST_S = 1e12
+_DAY_S = 86_400
+_LONG_S = 60 * _DAY_S
 _MILLISECONDS = ("retry-after-ms", "x-ms-retry-after-ms")
 _SECONDS_FIELDS = ("resets_in_seconds", "retry_after_seconds", "retry_after", "retryAfter")
 _MOMENT_FIELDS = ("resets_at", "reset_at")
@@ -51,6 +53,19 @@ def duration_s(text: str) -> float | None:
     """Parse a duration such as `6m0s`, `1.5s`, `350ms` or `2 minutes` to seconds; None if invalid."""
     left = _JOINT.sub("", _PART.sub("", text))
     return _sum_s(text) if _PART.search(text) and not left else None
+
+
+def wait_in_words(seconds: float | None) -> str:
+    """Return a wait for the user, such as `20 minutes`; None if the provider did not say how long."""
+    if seconds is None:
+        return "a minute"
+    if not seconds <= _LONG_S:
+        return "a long time"
+    if seconds < 120:
+        return f"{max(1.0, seconds):.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours" if seconds < 2 * _DAY_S else f"{seconds / _DAY_S:.0f} days"
 
 
 def _sum_s(text: str) -> float:
