@@ -106,8 +106,9 @@ class Registry:
         written = _object(name, arguments_json)
         params, arguments = _read(tool, written)
         if isinstance(tool, NamesTool):
-            meant, params = tool.meant_call(params)
-            return ParsedCall(meant, params, dict(getattr(params, "values", {})), arguments_json)
+            tool, params = tool.meant_call(params)
+        if isinstance(tool, ForeignTool):
+            return ParsedCall(tool, params, dict(getattr(params, "values", written)), arguments_json)
         text = arguments_json if arguments is written else msgspec.json.encode(arguments).decode()
         return ParsedCall(tool, params, arguments, text)
 

@@ -41,6 +41,7 @@ _NO_ADAPTIVE = re.compile(r"claude-3|haiku-4|(opus|sonnet)-4-[015]|sonnet-4-2|op
 _MOST_MARKS = 4
 _MOST_IMAGES = 100
 _LARGEST_IMAGE = 5_000_000
+_PROPERTY = "[a-zA-Z0-9_.-]{1,64}"
 
 
 def complaint(body: Any, extra_fields: frozenset[str] = frozenset(), flavour: str = "") -> str:
@@ -103,6 +104,10 @@ def _tools_complaint(body: Json) -> str:
             return f"tools.{place}.name: String should match pattern"
         if tool.get("input_schema", {}).get("type") != "object":
             return f"tools.{place}.input_schema.type: Input should be 'object'"
+        if any(not re.fullmatch(_PROPERTY, name) for name in tool["input_schema"].get("properties", {})):
+            return (
+                f"tools.{place}.custom.input_schema.properties: Property keys should match pattern '^{_PROPERTY}$'"
+            )
     if len(set(names)) < len(names):
         return "tools: Tool names must be unique."
     choice = body.get("tool_choice")

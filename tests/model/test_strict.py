@@ -80,6 +80,10 @@ def test_anthropic_messages(messages: list[Json], problem: str) -> None:
         ({"tools": [TOOL, TOOL]}, "unique"),
         ({"tools": [{**TOOL, "name": "a b"}]}, "should match pattern"),
         ({"tools": [{**TOOL, "input_schema": {}}]}, "Input should be 'object'"),
+        (
+            {"tools": [{**TOOL, "input_schema": {"type": "object", "properties": {"$filter": {}}}}]},
+            "Property keys should match pattern",
+        ),
         ({"tool_choice": {"type": "none"}}, "while providing tools"),
         ({"thinking": {"type": "enabled", "budget_tokens": 9}}, "greater than or equal to 1024"),
         ({"thinking": {"type": "enabled", "budget_tokens": 2000}}, "must be greater than"),

@@ -6,9 +6,10 @@ checks the arguments. Providers also want an object at the top without alternati
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.sanitize import visible
 
 _DEEPEST = 60
@@ -29,14 +30,57 @@ _ALIASES = {
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
 _NOT_AT_TOP = ("enum", "const", "not", "if", "then", "else")
 """Keywords that providers refuse at the top."""
+_NAME = lazy_regex(r"[a-zA-Z0-9_.-]{1,64}")
+"""Parameter names that Anthropic accepts; it refuses requests with any other, such as OData's `$filter`."""
+_NOT_IN_NAMES = lazy_regex(r"[^a-zA-Z0-9_.-]+")
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a parameter schema that every provider accepts, with an object at the top. Control and invisible
-    characters in its texts are escaped."""
+    characters in its texts are escaped, and parameters have names as in `_wire_names`."""
+    found = _as_object(schema)
+    names = _wire_names(found["properties"])
+    if all(name == wire for name, wire in names.items()):
+        return found
+    properties = {names[name]: _named(part, name, names[name]) for name, part in found["properties"].items()}
+    required = [names.get(name, name) for name in found.get("required", ())]
+    return {**found, "properties": properties, **({"required": required} if required else {})}
+
+
+def server_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call under the names in the server's own schema."""
+    own = schema.get("properties")
+    if isinstance(own, Mapping) and arguments.keys() <= own.keys():
+        return dict(arguments)
+    names = {wire: name for name, wire in _wire_names(_as_object(schema)["properties"]).items()}
+    return {names.get(key, key): value for key, value in arguments.items()}
+
+
+def _as_object(schema: Mapping[str, Any]) -> dict[str, Any]:
     whole = _sound(schema, 0)
     found = _merged(whole, whole, iter(range(_MOST_MERGED)))
     return {**found, "type": "object", "properties": found.get("properties", {})}
+
+
+def _wire_names(names: Iterable[str]) -> dict[str, str]:
+    """Return the name of each parameter in requests: its own if every provider accepts it, else one like it."""
+    found = {name: name for name in names if _NAME.fullmatch(name)}
+    for name in names:
+        if name in found:
+            continue
+        like = _NOT_IN_NAMES.sub("_", name).strip("_")[:60] or "parameter"
+        number, wire = 1, like
+        while wire in found.values():
+            number, wire = number + 1, f"{like}_{number + 1}"
+        found[name] = wire
+    return found
+
+
+def _named(part: dict[str, Any], name: str, wire: str) -> dict[str, Any]:
+    """Return the schema of a parameter, which says its real name if that is another: texts may speak of it."""
+    if name == wire:
+        return part
+    return {**part, "description": ". ".join(filter(None, (visible(name), part.get("description", ""))))}
 
 
 def _sound(schema: Any, depth: int) -> dict[str, Any]:

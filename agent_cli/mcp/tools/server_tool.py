@@ -24,7 +24,7 @@ from ..types.client import ServerError
 from ..types.definition import ServerDefinition
 from ..types.offer import CallOutcome, Entry, ToolDefinition
 from .elicitation import asked_in_session
-from .schemas import object_schema
+from .schemas import object_schema, server_arguments
 
 _TITLE_CHARS = 120
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -89,6 +89,7 @@ class ServerTool(ForeignTool, NeedsPreparation):
         return object_schema(self._told.input_schema)
 
     def read_arguments(self, arguments: dict[str, Any]) -> Arguments:
+        arguments = server_arguments(self._told.input_schema, arguments)
         schema = self._now.input_schema
         required = schema.get("required")
         listed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []

@@ -28,6 +28,7 @@ from typing import Any
 from fault_tools import (
     BAD_SCHEMAS,
     ODD_NAMES,
+    ODD_PARAMETERS,
     SAMPLING,
     TOOLS,
     Call,
@@ -52,6 +53,7 @@ FAULTS = {
     "huge-answer": "answers a call with --huge bytes of text",
     "bad-schema": "lists tools whose schemas are no schemas",
     "odd-names": "lists names that collide, are empty or too long, or hold slashes, spaces and other scripts",
+    "odd-parameters": "lists a tool whose parameters have names that some providers refuse",
     "invisible": "hides zero-width and control characters in descriptions",
     "silent": "never answers a call",
     "answer-after-cancel": "answers a call only once it has been cancelled",
@@ -264,6 +266,8 @@ class FaultServer:
         listed += [extra.listed(f"tool_{n}", f"Generated tool {n}") for n in range(self.options.tools)]
         if "odd-names" in self.faults:
             listed += [extra.listed(name, "An odd name") for name in ODD_NAMES]
+        if "odd-parameters" in self.faults:
+            listed += [tool.listed(name, tool.description) for name, tool in ODD_PARAMETERS.items()]
         if "bad-schema" in self.faults:
             listed += [
                 {"name": name, "description": "No schema", "inputSchema": schema}
@@ -283,7 +287,7 @@ class FaultServer:
         if "sampling-loop" in self.faults:
             self._sample_for_ever(call)
         name, arguments = call.params.get("name"), call.params.get("arguments") or {}
-        tool = TOOLS.get(str(name))
+        tool = (TOOLS | ODD_PARAMETERS).get(str(name))
         if tool is None and not str(name).startswith("tool_") and name not in ODD_NAMES:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         run = tool.run if tool is not None else echo

@@ -98,6 +98,10 @@ def echo(call: Call, arguments: Json) -> Json:
     return text_result(str(arguments.get("text", "")))
 
 
+def odata(call: Call, arguments: Json) -> Json:
+    return text_result(json.dumps(arguments, sort_keys=True))
+
+
 def add(call: Call, arguments: Json) -> Json:
     total = arguments["a"] + arguments["b"]
     return text_result(str(total), structuredContent={"sum": total})
@@ -223,6 +227,12 @@ TOOLS = {
     "fail": Tool(fail, "Return an error"),
     "changes": Tool(changes, "Change the description of echo and announce it"),
 }
+ODD_PARAMETERS = {
+    "odata": Tool(
+        odata, "Query", {"$filter": "string", "filter": "string", "filter[名]": "string", "$" + "n" * 80: "string"}
+    )
+}
+"""Parameters that Anthropic refuses, as those of OData and JSON:API."""
 ODD_NAMES = ("a/b", "a.b", "a b", "a_b", "werkzeug/süß", "日本語", "n" * 200, "", "echo", "../../etc/passwd")
 BAD_SCHEMAS: dict[str, Any] = {
     "schema_type_number": {"type": 12, "properties": "none"},

@@ -1,5 +1,6 @@
 """Schemas of any server are such that a provider takes them, and good ones stay as they are."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from agent_cli.mcp.tools.schemas import object_schema
+from agent_cli.mcp.tools.schemas import object_schema, server_arguments
 from tests.fuzz import tries
 
 GOOD = {
@@ -88,9 +89,30 @@ def test_hidden_characters_in_the_words_of_a_schema_are_written_out() -> None:
     assert x["description"] == "a⟨U+200B⟩b" and "\x1b" not in x["title"] and x["enum"] == [hidden]
 
 
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [
+        ("@odata.type", "odata.type"),
+        ("filter[name][]", "filter_name"),
+        ("名前", "parameter"),
+        ("", "parameter"),
+        ("x" * 64, "x" * 64),
+        ("x" * 65, "x" * 60),
+        ("a\nb", "a_b"),
+        ("a\n", "a"),
+    ],
+)
+def test_a_parameter_has_a_name_that_every_provider_takes(name: str, wire: str) -> None:
+    schema = {"properties": {name: {"type": "string", "description": "Which"}}, "required": [name]}
+    found = object_schema(schema)
+    assert list(found["properties"]) == found["required"] == [wire]
+    assert server_arguments(schema, {wire: 1}) == server_arguments(schema, {name: 1}) == {name: 1}
+    assert found["properties"][wire]["description"].endswith("Which")
+
+
 KEYS = (
     "type", "properties", "items", "required", "enum", "anyOf", "oneOf", "allOf", "not", "minimum", "maxItems", "title",
-    "additionalProperties", "prefixItems", "exclusiveMinimum", "uniqueItems", "$defs", "pattern", "a",
+    "additionalProperties", "prefixItems", "exclusiveMinimum", "uniqueItems", "$defs", "pattern", "a", "$a", "a[b]", "",
 )  # fmt: skip
 JSON = st.recursive(
     st.none()
@@ -108,4 +130,5 @@ JSON = st.recursive(
 def test_whatever_a_server_writes_is_a_valid_schema_then(schema: dict[str, Any]) -> None:
     found = object_schema(schema)
     Draft202012Validator.check_schema(found)
+    assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in found["properties"])
     assert found["type"] == "object" and not {"anyOf", "oneOf", "allOf", "enum", "not"} & found.keys()

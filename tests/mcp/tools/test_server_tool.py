@@ -279,6 +279,23 @@ async def test_odd_names_can_be_called(tmp_path: Path) -> None:
             assert all(f"text {at}" in each.text for at, each in enumerate(results(it)))
 
 
+async def test_parameters_with_names_that_a_provider_refuses_arrive_under_their_own(tmp_path: Path) -> None:
+    async with demonstrated(tmp_path) as demo:
+        demo.becomes("--fault", "odd-parameters")
+        await demo.met()
+        long = "n" * 60
+        given = {"filter": "a", "filter_2": "b", "filter_3": "c", long: "d"}
+        wanted = {"filter": "a", "$filter": "b", "filter[名]": "c", "$" + "n" * 80: "d"}
+        script = (say(call("mcp__demo__odata", **given)), say(call("mcp__demo__odata", **wanted)), say("done"))
+        async with demo.session(*script, rules=ALLOW) as it:
+            await it.prompt("go")
+            (tool,) = [each for each in it.model.requests[0].tools if each.name == "mcp__demo__odata"]
+            assert set(tool.parameters["properties"]) == set(tool.parameters["required"]) == given.keys()
+            assert tool.parameters["properties"]["filter_2"]["description"] == "$filter"
+            assert [each.status for each in results(it)] == ["ok", "ok"]
+            assert all(json.dumps(wanted, sort_keys=True) in each.text for each in results(it))
+
+
 @pytest.mark.parametrize(
     ("schema", "arguments", "problem"),
     [
