@@ -21,7 +21,7 @@ from .types.base import (
     TextPiece,
     UsageReport,
 )
-from .types.json import join_surrogates
+from .types.json import join_surrogates, written_arguments
 
 
 class _Call:
@@ -112,7 +112,7 @@ class Assembler:
                 call.id = new_id("call")
             seen.add(call.id)
             arguments = join_surrogates("".join(call.arguments))
-            if self._finish == "tool_calls" and not arguments.strip():
-                arguments = "{}"  # some servers send a call without arguments this way
+            if self._finish == "tool_calls":  # some servers send a call without arguments as empty text
+                arguments = written_arguments(arguments) if arguments.strip() else "{}"
             calls.append(ToolCall(call.id, call.name, arguments, call.signature, call.problem))
         return tuple(calls)

@@ -1,3 +1,7 @@
+import json
+
+import pytest
+
 from agent_cli.model.assemble import Assembler
 from agent_cli.model.types.base import (
     Answer,
@@ -83,3 +87,25 @@ def test_a_character_cut_in_halves_is_whole_again_in_arguments() -> None:
 
 def test_arguments_that_never_came_stay_empty_when_the_answer_was_cut() -> None:
     assert assemble(CallStart(0, "a", "t"), Finished("length", "length")).calls[0].arguments == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "arguments"),
+    [
+        ('{"content": "a\n\tb"}', '{"content":"a\\n\\tb"}'),
+        (json.dumps(json.dumps({"path": "a"})), '{"path":"a"}'),
+        (json.dumps('{"content": "a\nb"}'), '{"content":"a\\nb"}'),
+        ('{"path":  "a"}', '{"path":  "a"}'),
+        ('{"path": "a"', '{"path": "a"'),
+        ('{"content": "a\n', '{"content": "a\n'),
+        ('{"path": "a"}{"path": "b"}', '{"path": "a"}{"path": "b"}'),
+        ('"just text"', '"just text"'),
+        ('["a\n"]', '["a\n"]'),
+        ("[" * 100_000, "[" * 100_000),
+    ],
+)
+def test_arguments_become_valid_json_only_where_their_meaning_is_clear(written: str, arguments: str) -> None:
+    answer = assemble(CallStart(0, "x", "read"), CallPiece(0, written), Finished("tool_calls", "tool_calls"))
+    assert [call.arguments for call in answer.calls] == [arguments]
+    cut = assemble(CallStart(0, "x", "read"), CallPiece(0, written), Finished("length", "length"))
+    assert [call.arguments for call in cut.calls] == [written]
