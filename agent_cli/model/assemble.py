@@ -4,6 +4,7 @@ from typing import assert_never
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Finish, Reasoning, ToolCall, new_id
 from agent_cli.protocol.usage import Usage
 
@@ -22,6 +23,8 @@ from .types.base import (
     UsageReport,
 )
 from .types.json import join_surrogates, written_arguments
+
+_NAMESPACES = lazy_regex(r"(?:(?:functions|default_api|multi_tool_use|tools|repo_browser|container)[.:])+(?=.)")
 
 
 class _Call:
@@ -114,5 +117,13 @@ class Assembler:
             arguments = join_surrogates("".join(call.arguments))
             if self._finish == "tool_calls":  # some servers send a call without arguments as empty text
                 arguments = written_arguments(arguments) if arguments.strip() else "{}"
-            calls.append(ToolCall(call.id, call.name, arguments, call.signature, call.problem))
+            calls.append(ToolCall(call.id, _tool_name(call.name), arguments, call.signature, call.problem))
         return tuple(calls)
+
+
+def _tool_name(written: str) -> str:
+    """Return the name of the tool in a name as written: `functions.shell`, as GPT models learned it from Codex,
+    `default_api:shell` (Gemini), `shell<|channel|>commentary` (gpt-oss). No tool has such a name."""
+    name = written.partition("<|")[0].strip()
+    found = _NAMESPACES.match(name)
+    return (name[found.end() :] if found else name) or written

@@ -109,3 +109,26 @@ def test_arguments_become_valid_json_only_where_their_meaning_is_clear(written: 
     assert [call.arguments for call in answer.calls] == [arguments]
     cut = assemble(CallStart(0, "x", "read"), CallPiece(0, written), Finished("length", "length"))
     assert [call.arguments for call in cut.calls] == [written]
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("functions.shell", "shell"),
+        ("multi_tool_use.functions.read_file", "read_file"),
+        ("default_api:grep", "grep"),
+        ("shell<|channel|>commentary", "shell"),
+        ("functions.shell<|channel|>json", "shell"),
+        (" shell\n", "shell"),
+        ("mcp__demo__echo-1", "mcp__demo__echo-1"),
+        ("functions.", "functions."),
+        ("src/main.py", "src/main.py"),
+        ("a.functions.shell", "a.functions.shell"),
+        ("<|channel|>", "<|channel|>"),
+        ("", ""),
+    ],
+)
+def test_a_name_with_a_namespace_or_a_token_of_the_model_is_the_name_of_its_tool(written: str, name: str) -> None:
+    pieces = [CallPiece(0, name=written[at : at + 3]) for at in range(0, len(written), 3)]
+    answer = assemble(CallStart(0, "x", ""), *pieces, CallPiece(0, "{}"), Finished("tool_calls", "tool_calls"))
+    assert [call.name for call in answer.calls] == [name]
