@@ -211,6 +211,8 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"path": "a.json", "content": "[1]"},
     ),
     "Codex runs": ("shell", {"cmd": "ls"}, {"command": "ls"}),
+    "Codex runs a script": ("shell", {"command": ["bash", "-lc", "ls | wc"]}, {"command": "ls | wc"}),
+    "Codex runs a program": ("shell", {"command": ["cat", "a b", "$x"]}, {"command": "cat 'a b' '$x'"}),
     "Codex plans": ("update_plan", {"plan": [{"step": "Look", "status": "pending"}], "explanation": ""},
                     {"items": [{"text": "Look", "status": "pending"}]}),
 }  # fmt: skip
@@ -234,6 +236,8 @@ UNCLEAR: dict[str, tuple[str, dict[str, Any]]] = {
         {"path": "a", "edits": [{"old": "x", "new": "y"}], "old_string": "z", "new_string": ""},
     ),
     "an edit without its new text": ("edit_file", {"file_path": "a", "old_string": "x"}),
+    "a command of other things": ("shell", {"command": ["ls", 3]}),
+    "no command": ("shell", {"command": []}),
     "something that matters": ("grep", {"pattern": "x", "output_mode": "count"}),
     "a path that is a remark": ("read_file", {"description": "a"}),
 }

@@ -1,6 +1,7 @@
 """The tools and their arguments under the names that other agents give them, such as `Bash` or `file_path`."""
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -74,7 +75,7 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
         if name in renamed:  # two names for one argument: which of them counts is not ours to say
             return dict(arguments)
         if name in properties or plain_name(key) not in _REMARKS:
-            renamed[name] = value
+            renamed[name] = _line(value) if name == "command" and isinstance(value, list) else value
     for name, part in properties.items():
         item = part.get("items", {})
         if item.get("type") != "object":
@@ -87,6 +88,16 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
             if made and made.keys() <= item["properties"].keys():
                 renamed = {key: value for key, value in renamed.items() if key in properties} | {name: [made]}
     return renamed
+
+
+def _line(argv: list[Any]) -> Any:
+    """Return the command line for a list of arguments, as Codex writes commands; other lists as they are."""
+    match argv:
+        case ["bash" | "sh" | "/bin/bash" | "/bin/sh", "-c" | "-lc", str() as line]:
+            return line
+        case [*words] if words and all(isinstance(word, str) for word in words):
+            return shlex.join(words)
+    return argv
 
 
 def own_tools(name: str) -> tuple[str, ...]:

@@ -24,6 +24,9 @@ _MAX_DRIFT = 20
 """Maximum error of a line number written into a passage."""
 _NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 _UNINDENTED = "its line is indented, so that it is not clear how deep the new lines belong; indent both texts"
+_ENTITIES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&apos;": "'", "&amp;": "&"}
+_ENTITY = re.compile("|".join(_ENTITIES))
+_AROUND = re.compile(r"\A(?:[ \t]*\n)+|(?<=\n)(?:[ \t]*\n)+\Z")
 _AMID_ESCAPES = re.compile(r"""[\n\t\\"'`]""")
 
 
@@ -273,6 +276,14 @@ def _numbered(search: Search) -> list[LineRange]:
     )
 
 
+def _empty_lines_around(search: Search) -> list[LineRange]:
+    """Match a passage with empty lines at its start or end that the file lacks, and that do not change."""
+    if not search.new or _AROUND.findall(search.old) != _AROUND.findall(search.new):
+        return []
+    old, new = (_AROUND.sub("", text) for text in (search.old, search.new))
+    return _exact(Search(search.text, old, new, True, search.most)) if old not in ("", search.old) else []
+
+
 def _folding(fold: Fold) -> Layer:
     def layer(search: Search) -> list[LineRange]:
         return _folded_places(search, fold(search.text), fold)
@@ -322,6 +333,16 @@ def _escaped_throughout(text: str) -> bool:
     if "\\n" in text and "\n" in text.rstrip("\n"):
         return False
     return all(not re.search(rf"(?<!\\){quote}", text) for quote in "\"'" if f"\\{quote}" in text)
+
+
+def _entities(search: Search) -> list[LineRange]:
+    """Match a passage in which every `<`, `>` and `&` was written as in HTML."""
+    if not _ENTITY.search(search.old) or any(
+        re.search("[<>&]", _ENTITY.sub("", it)) for it in (search.old, search.new)
+    ):
+        return []
+    old, new = (_ENTITY.sub(lambda found: _ENTITIES[found[0]], text) for text in (search.old, search.new))
+    return _exact(Search(search.text, old, new, search.whole_lines, search.most))
 
 
 def _escaped_less(search: Search) -> list[LineRange]:
@@ -382,11 +403,13 @@ LAYERS: tuple[tuple[str, Layer], ...] = (
     ("but for the very start or end of the file", _file_ends),
     ("but for the line numbers written into it", _numbered),
     ("but for blanks at line ends", _folding(line_end_blanks)),
+    ("but for empty lines around it", _empty_lines_around),
     (INDENTED, _by_lines(line_match.by_stripped)),
     ("but for quotes, dashes, special spaces or accents", _typographic),
     ("but for indentation and typography", _by_lines(line_match.by_folded)),
     ("but for the width of blanks", _folding(wide_blanks)),
     ("but for escapes written twice", _escaped_twice),
+    ("but for HTML entities", _entities),
     ("but for escapes", _escaped_less),
     (NEAR, _by_lines(_near)),
 )

@@ -45,6 +45,10 @@ def made(text: str, old: str, new: str, **how: bool) -> tuple[str, str]:
         ("cafe\u0301 x", "café x", "café y", "cafe\u0301 y", "but for quotes, dashes, special spaces or accents"),
         ("\t“a”\n\tb\n", '    "a"\n    b', '    "a"\n    c', "\t“a”\n\tc\n", "but for indentation and typography"),
         ('say("x")\ngo()\n', 'say(\\"x\\")\\ngo()', 'say(\\"y\\")\\ngo()', 'say("y")\ngo()\n', "but for escapes written twice"),
+        ("if a < b && c:\n", "if a &lt; b &amp;&amp; c:", "if a &lt;= b &amp;&amp; c:", "if a <= b && c:\n", "but for HTML entities"),
+        ("p('&lt;', x)\n", "p(&#39;&amp;lt;&#39;, x)", "p(&#39;&amp;lt;&#39;, y)", "p('&lt;', y)\n", "but for HTML entities"),
+        ("def f():\n    a\n    b\n", "    a\n\n", "    c\n\n", "def f():\n    c\n    b\n", "but for empty lines around it"),
+        ("x\na\nb\n", "\n\na\n", "\n\nc\n", "x\nc\nb\n", "but for empty lines around it"),
         ('say("x\\n", 1)\n', 'say("x\n", 1)', 'say("x\n", 2)', 'say("x\\n", 2)\n', "but for escapes"),
         ("# the one way to do it here is this\nfirst = 1\nsecond  = 2\nthird = 3\n", "# the one way to do it there is this\nfirst = 1\nsecond = 2\nthird = 3\n", "# the one way to do it there is this\nfirst = 1\nsecond = 2\nthird = 4\n", "# the one way to do it here is this\nfirst = 1\nsecond  = 2\nthird = 4\n", "nearly"),
     ],
@@ -79,6 +83,22 @@ def test_forgiving_layers_do_not_cut_words() -> None:
 def test_all_places_are_taken_if_asked_for() -> None:
     assert made("“a” “a”", '"a"', '"b"', everywhere=True)[0] == "“b” “b”"
     assert made("---", "--", "b", everywhere=True)[0] == "b-"
+
+
+@each_row(
+    ("text", "old", "new"),
+    [
+        ("if a < b:\n", "if a &lt; b: return <x>", "if a &lt; b: return <y>"),
+        ("if a < b:\n", "if a &lt; b:", "if a <= b:"),
+        ("if a & b:\n", "if a &amp; b:", "if a & c:"),
+        ("xa\nb\n", "a\n\n", "c\n\n"),
+        ("a\nb\n", "a\n\n", "c\n"),
+        ("a\nb\n", "a\n\n", ""),
+        ("a\nb\n", "\n\n\n", "\n\n\nx\n"),
+    ],
+)
+def test_what_is_not_meant_throughout_is_not_guessed(text: str, old: str, new: str) -> None:
+    assert isinstance(find(text, old, new), Missing)
 
 
 def test_unclear_indentation_is_refused() -> None:
