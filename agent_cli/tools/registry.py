@@ -109,8 +109,20 @@ class Registry:
             tool, params = tool.meant_call(params)
         if isinstance(tool, ForeignTool):
             return ParsedCall(tool, params, dict(getattr(params, "values", written)), arguments_json)
+        if isinstance(tool, Shell) and params.command.lstrip().startswith(("apply_patch", "applypatch")):
+            return self._as_patch(params.command) or ParsedCall(tool, params, arguments, arguments_json)
         text = arguments_json if arguments is written else msgspec.json.encode(arguments).decode()
         return ParsedCall(tool, params, arguments, text)
+
+    def _as_patch(self, command: str) -> ParsedCall | None:
+        """Return the call of `apply_patch` that a command means; None if it is a command."""
+        from .files.patch_format import patch_in_command
+
+        tool, patch = self.get(ApplyPatch.name), patch_in_command(command)
+        if not isinstance(tool, ApplyPatch) or not patch:
+            return None
+        arguments = {"patch": patch}
+        return ParsedCall(tool, tool.Params(**arguments), arguments, msgspec.json.encode(arguments).decode())
 
     def unknown(self, name: str) -> str:
         """Return a message that there is no such tool, with suggestions."""

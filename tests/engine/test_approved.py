@@ -1,6 +1,7 @@
 """What was approved is what is done, and a refusal tells no more than may be read."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from agent_cli.protocol.operations import (
     RemoveGrant,
     UserInput,
 )
+from agent_cli.tools.registry import default_registry
 from agent_cli.ui.dialogs.approval_decisions import split_hunks
 from tests.engine.harness import approve_all, engine, refuse_all
 from tests.model.scripted import call, say
@@ -55,6 +57,57 @@ async def test_a_refused_change_does_not_tell_what_may_not_be_read(
     async with engine(tmp_path, say(call(tool, **arguments)), say("done"), mode=mode) as it:
         await it.prompt("go")
         assert "secret" not in it.of(ToolCallFinished)[0].text
+
+
+IN_A_COMMAND = (
+    "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: a.txt\n@@\n-old $HOME\n+new `x`\n*** End Patch\nEOF\n"
+)
+
+
+async def test_a_patch_in_a_command_is_a_patch(tmp_path: Path) -> None:
+    target = tmp_path / "work" / "a.txt"
+    target.parent.mkdir()
+    target.write_text("old $HOME\n", encoding="utf-8")
+    script = (say(call("shell", command=IN_A_COMMAND)), say("done"))
+    async with engine(tmp_path, *script) as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        (item,) = it.of(ApprovalRequested)[0].items
+        assert (item.tool, item.preview_kind, item.editable) == ("apply_patch", "diff", "patch")
+        assert target.read_text(encoding="utf-8") == "new `x`\n"
+    (tmp_path / "session.json").unlink()
+    target.write_text("old $HOME\n", encoding="utf-8")
+    async with engine(tmp_path, *script) as it:
+        it.answer = lambda asked: ApprovalAnswer(
+            asked.request_id,
+            (
+                Decision(
+                    asked.items[0].call_id, True, arguments=asked.items[0].arguments.replace("new `x`", "mine")
+                ),
+            ),
+        )
+        await it.prompt("go")
+        assert target.read_text(encoding="utf-8") == "mine\n"
+    (tmp_path / "session.json").unlink()
+    async with engine(tmp_path, *script, mode="plan") as it:
+        await it.prompt("go")
+        assert it.of(ToolCallFinished)[0].status == "denied"
+
+
+@each_row(
+    "command",
+    [
+        f"cd x && {IN_A_COMMAND}",
+        f"{IN_A_COMMAND}make test\n",
+        IN_A_COMMAND.replace("'", ""),
+        IN_A_COMMAND.replace("<<'EOF'", "<<'EOF' > /tmp/x"),
+        IN_A_COMMAND.replace("Begin", "Start"),
+        "apply_patch a.patch",
+    ],
+)
+def test_a_command_that_does_more_than_a_patch_is_a_command(command: str) -> None:
+    tool, params = default_registry().parse("shell", json.dumps({"command": command}))
+    assert (tool.name, params.command) == ("shell", command)
 
 
 async def test_what_may_be_read_is_told(tmp_path: Path) -> None:

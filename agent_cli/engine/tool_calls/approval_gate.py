@@ -18,7 +18,7 @@ from agent_cli.protocol.operations import Decision
 from agent_cli.protocol.records import Granted
 from agent_cli.session.event_bus import TurnScope
 from agent_cli.store.session_file import StoreError
-from agent_cli.tools.kit.base import ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.kit.base import NamesTool, ToolContext, ToolError, ToolOutcome
 
 from .call_rules import TurnRules
 from .pending_call import (
@@ -225,7 +225,8 @@ class ApprovalGate:
     def _replace(self, pending: PendingCall, arguments: str) -> None:
         """Apply the user's edit of a call and judge it again; deny rules still apply."""
         try:
-            pending.understand(self._registry.read(pending.call.name, arguments))
+            named = isinstance(self._registry.get(pending.call.name), NamesTool)  # its arguments name the tool
+            pending.understand(self._registry.read(pending.call.name if named else pending.name, arguments))
         except ToolError as error:
             pending.result = failure(pending, "failed", f"The user's edit could not be read: {error}")
             return

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from ..kit.base import ToolError
 
 NO_FILE = "/dev/null"
@@ -20,6 +22,9 @@ _BEFORE = re.compile(r"@@|--- \S|\+\+\+ \S|diff --git ")
 """Lines that begin a change, used where the patch envelope has not begun."""
 _BEHIND = re.compile(r"[ +-].*\S|@@|\*\*\* |diff --git ")
 """Lines that belong to a change, used where the patch has ended."""
+
+
+_IN_A_COMMAND = lazy_regex(r"\s*apply_?patch\s+<<\s*(['\"])(\S+)\1[ \t]*\n(.*)", re.DOTALL)
 
 
 class Hunk(msgspec.Struct, frozen=True):
@@ -52,6 +57,16 @@ class Hunk(msgspec.Struct, frozen=True):
     def _side(self, mark: str, unended: bool) -> str:
         lines = [text for kind, text in self.body if kind in (" ", mark)]
         return "\n".join(lines) + ("" if unended or not lines else "\n")
+
+
+def patch_in_command(command: str) -> str:
+    """Return the patch in a command line that only applies one, `apply_patch <<'EOF'`: GPT models know such a
+    program from Codex. Empty for any other command."""
+    found = _IN_A_COMMAND.fullmatch(command)
+    if found is None:
+        return ""
+    patch, end, rest = found[3].partition(f"\n{found[2]}")
+    return f"{patch}\n" if end and not rest.strip() and patch.startswith("*** Begin Patch") else ""
 
 
 class FilePatch(msgspec.Struct, frozen=True):
