@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from agent_cli.protocol.actions import Action, CallExternal
+from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import clip, visible, visible_line
 from agent_cli.tools.kit.base import (
@@ -99,7 +100,10 @@ class ServerTool(ForeignTool, NeedsPreparation):
         for name, value in arguments.items():
             wanted = properties.get(name) if isinstance(properties, dict) else None
             kind = wanted.get("type") if isinstance(wanted, dict) else None
-            if isinstance(kind, str) and not _fits(value, kind):
+            if not isinstance(kind, str) or _fits(value, kind):
+                continue
+            arguments[name] = _converted(value, kind)
+            if not _fits(arguments[name], kind):
                 raise ToolError(f"{self.name}: `{name}` must be of type {kind}. Nothing was run.")
         return Arguments(arguments)
 
@@ -175,6 +179,15 @@ def _fits(value: Any, kind: str) -> bool:
     if kind == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, wanted) and (isinstance(value, bool) <= (kind == "boolean"))
+
+
+def _converted(value: Any, kind: str) -> Any:
+    """Return a value as the type that the schema wants where only its notation differs: some models, and servers
+    that do not know the schema, write every value as a string."""
+    try:
+        return decode_json(value) if isinstance(value, str) and kind != "string" else value
+    except msgspec.DecodeError:
+        return value
 
 
 def _word(text: str) -> str:

@@ -342,3 +342,39 @@ async def test_the_texts_of_a_new_tool_reach_the_model_only_after_a_yes(demo: De
     async with demo.session(say("done"), rules=ALLOW) as it:
         await it.prompt("go")
         assert told(it) and not told(it)[0].startswith("New since")
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "sent"),
+    [
+        ("integer", "40", 40),
+        ("number", "2.5", 2.5),
+        ("boolean", "true", True),
+        ("array", '["a"]', ["a"]),
+        ("object", '{"a": 1}', {"a": 1}),
+        ("string", "40", "40"),
+        ("string", "[1]", "[1]"),
+        ("integer", None, None),
+    ],
+)
+def test_a_value_written_in_another_notation_is_sent_as_the_schema_wants_it(
+    tmp_path: Path, kind: str, written: Any, sent: Any
+) -> None:
+    offer = {"demo": [ToolDefinition("t", input_schema={"properties": {"a": {"type": kind}}})]}
+    tool = known_servers(tmp_path, offer).find("mcp__demo__t")
+    assert isinstance(tool, ServerTool) and tool.read_arguments({"a": written}).values == {"a": sent}
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        ("integer", "4.5"), ("integer", "many"), ("integer", "true"), ("boolean", "yes"), ("boolean", "1"),
+        ("array", "a"), ("object", "[1]"), ("string", 40), ("string", True), ("string", ["a"]), ("number", ""),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_meaning_is_refused(tmp_path: Path, kind: str, written: Any) -> None:
+    offer = {"demo": [ToolDefinition("t", input_schema={"properties": {"a": {"type": kind}}})]}
+    tool = known_servers(tmp_path, offer).find("mcp__demo__t")
+    with pytest.raises(ToolError, match="`a` must be of type"):
+        assert isinstance(tool, ServerTool)
+        tool.read_arguments({"a": written})
