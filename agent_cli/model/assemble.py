@@ -4,7 +4,6 @@ from typing import assert_never
 
 import msgspec
 
-from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Finish, Reasoning, ToolCall, new_id
 from agent_cli.protocol.usage import Usage
 
@@ -22,9 +21,8 @@ from .types.base import (
     TextPiece,
     UsageReport,
 )
-from .types.json import join_surrogates, written_arguments
-
-_NAMESPACES = lazy_regex(r"(?:(?:functions|default_api|multi_tool_use|tools|repo_browser|container)[.:])+(?=.)")
+from .types.json import join_surrogates
+from .written_calls import meant_calls
 
 
 class _Call:
@@ -115,15 +113,6 @@ class Assembler:
                 call.id = new_id("call")
             seen.add(call.id)
             arguments = join_surrogates("".join(call.arguments))
-            if self._finish == "tool_calls":  # some servers send a call without arguments as empty text
-                arguments = written_arguments(arguments) if arguments.strip() else "{}"
-            calls.append(ToolCall(call.id, _tool_name(call.name), arguments, call.signature, call.problem))
+            written = ToolCall(call.id, call.name, arguments, call.signature, call.problem)
+            calls += meant_calls(written) if self._finish == "tool_calls" else (written,)
         return tuple(calls)
-
-
-def _tool_name(written: str) -> str:
-    """Return the name of the tool in a name as written: `functions.shell`, as GPT models learned it from Codex,
-    `default_api:shell` (Gemini), `shell<|channel|>commentary` (gpt-oss). No tool has such a name."""
-    name = written.partition("<|")[0].strip()
-    found = _NAMESPACES.match(name)
-    return (name[found.end() :] if found else name) or written

@@ -1,7 +1,3 @@
-import json
-
-import pytest
-
 from agent_cli.model.assemble import Assembler
 from agent_cli.model.types.base import (
     Answer,
@@ -89,46 +85,8 @@ def test_arguments_that_never_came_stay_empty_when_the_answer_was_cut() -> None:
     assert assemble(CallStart(0, "a", "t"), Finished("length", "length")).calls[0].arguments == ""
 
 
-@pytest.mark.parametrize(
-    ("written", "arguments"),
-    [
-        ('{"content": "a\n\tb"}', '{"content":"a\\n\\tb"}'),
-        (json.dumps(json.dumps({"path": "a"})), '{"path":"a"}'),
-        (json.dumps('{"content": "a\nb"}'), '{"content":"a\\nb"}'),
-        ('{"path":  "a"}', '{"path":  "a"}'),
-        ('{"path": "a"', '{"path": "a"'),
-        ('{"content": "a\n', '{"content": "a\n'),
-        ('{"path": "a"}{"path": "b"}', '{"path": "a"}{"path": "b"}'),
-        ('"just text"', '"just text"'),
-        ('["a\n"]', '["a\n"]'),
-        ("[" * 100_000, "[" * 100_000),
-    ],
-)
-def test_arguments_become_valid_json_only_where_their_meaning_is_clear(written: str, arguments: str) -> None:
-    answer = assemble(CallStart(0, "x", "read"), CallPiece(0, written), Finished("tool_calls", "tool_calls"))
-    assert [call.arguments for call in answer.calls] == [arguments]
-    cut = assemble(CallStart(0, "x", "read"), CallPiece(0, written), Finished("length", "length"))
-    assert [call.arguments for call in cut.calls] == [written]
-
-
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("functions.shell", "shell"),
-        ("multi_tool_use.functions.read_file", "read_file"),
-        ("default_api:grep", "grep"),
-        ("shell<|channel|>commentary", "shell"),
-        ("functions.shell<|channel|>json", "shell"),
-        (" shell\n", "shell"),
-        ("mcp__demo__echo-1", "mcp__demo__echo-1"),
-        ("functions.", "functions."),
-        ("src/main.py", "src/main.py"),
-        ("a.functions.shell", "a.functions.shell"),
-        ("<|channel|>", "<|channel|>"),
-        ("", ""),
-    ],
-)
-def test_a_name_with_a_namespace_or_a_token_of_the_model_is_the_name_of_its_tool(written: str, name: str) -> None:
-    pieces = [CallPiece(0, name=written[at : at + 3]) for at in range(0, len(written), 3)]
-    answer = assemble(CallStart(0, "x", ""), *pieces, CallPiece(0, "{}"), Finished("tool_calls", "tool_calls"))
-    assert [call.name for call in answer.calls] == [name]
+def test_calls_are_read_once_the_answer_is_complete() -> None:
+    pieces = (CallStart(0, "x", "functions."), CallPiece(0, name="read"), CallPiece(0, '{"text": "a\n"}'))
+    whole, cut = (assemble(*pieces, Finished(finish, finish)).calls for finish in ("tool_calls", "length"))
+    assert whole == (ToolCall("x", "read", '{"text":"a\\n"}'),)
+    assert cut == (ToolCall("x", "functions.read", '{"text": "a\n"}'),)
