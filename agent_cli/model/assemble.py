@@ -107,7 +107,7 @@ class Assembler:
 
     def _finished_calls(self) -> tuple[ToolCall, ...]:
         seen: set[str] = set()
-        calls = []
+        calls: list[ToolCall] = []
         for _, call in sorted(self._calls.items()):
             if not call.id or call.id in seen:
                 call.id = new_id("call")
