@@ -136,7 +136,9 @@ OUTSIDE: dict[str, tuple[str, str]] = {
             "changes what is installed on the machine",
         ),
     ),
-    **dict.fromkeys("kill pkill killall fuser".split(), (r"^(?! -l)", "ends processes outside the sandbox")),
+    # `kill %1` can only name a job of its own line.
+    "kill": (r"^(?! -l)(?!(?: -\w+)*(?: %\S*)+ $)", "ends processes outside the sandbox"),
+    **dict.fromkeys("pkill killall fuser".split(), (r"^(?! -l)", "ends processes outside the sandbox")),
     **dict.fromkeys(
         "tmux screen zellij dbus-send busctl gdbus xdg-open open code cursor subl idea systemd-run loginctl"
         " notify-send osascript pbcopy pbpaste xclip xsel wl-copy wl-paste gpg gpg2 ssh-add ssh-keygen"

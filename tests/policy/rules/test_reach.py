@@ -39,7 +39,8 @@ from tests.rows import each_row
         ("bash -c 'git fetch'", "network"), ("npm ci && cat .env", "outside"), ("echo $(date)", "inside"),
         ("curl $URL", "network"), ("x=$(cat a); make", "inside"), ("pip --version", "inside"), ("npm -v", "inside"),
         ("npm run install-all", "inside"), ("npm test", "inside"), ("git remote -v", "inside"), ("go build ./...", "inside"),
-        ("go test ./...", "inside"), ("yarn test", "inside"), ("uv run pytest", "inside"), ("python -m pip list", "inside"),
+        ("npm start & sleep 1; kill %1", "inside"), ("make & kill -9 %% %make; wait", "inside"), ("kill 999 %1", "outside"),
+        ("kill -9 999", "outside"), ("pkill %1", "outside"), ("go test ./...", "inside"), ("yarn test", "inside"), ("uv run pytest", "inside"), ("python -m pip list", "inside"),
     ],
 )  # fmt: skip
 @each_row("mode", ["ask", "auto-edit", "yolo"])
