@@ -29,3 +29,16 @@ assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0 and ctypes.CDLL(None).prctl(
 """
 )
 """flock(2) fails, as on a network disk without a lock service: a seccomp filter answers it with ENOLCK."""
+
+WITHOUT_ACCOUNT = launcher(
+    """
+import ctypes
+identities = os.geteuid(), os.getegid()
+assert ctypes.CDLL(None, use_errno=True).unshare(0x10000000) == 0, os.strerror(ctypes.get_errno())
+open("/proc/self/setgroups", "w").write("deny")
+for name, inner, outer in zip(("uid_map", "gid_map"), (76543, 76543), identities):
+    open(f"/proc/self/{name}", "w").write(f"{inner} {outer} 1")
+"""
+)
+"""The user has no entry among the accounts of the machine, as an arbitrary user id in a container: in a user namespace
+(CLONE_NEWUSER) the same user has another number."""

@@ -254,7 +254,7 @@ async def _tried(processes: "ProcessRunner", mechanism: Mechanism, field: _Field
         running = await processes.start(
             [sys.executable, "-I", "-S", "-B", "-c", _ATTEMPTS, *field.arguments],
             cwd=Path(field.confinement.writable[0]),
-            env={"PATH": os.defpath, "HOME": str(Path.home())},
+            env={"PATH": os.defpath, "HOME": os.path.expanduser("~")},
             on_output=out.extend,
             confinement=field.confinement,
             mechanism=mechanism,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.world import Done, World, finish, shell, until
-from tests.launchers import WITHOUT_PRIVILEGE, launcher
+from tests.launchers import WITHOUT_ACCOUNT, WITHOUT_PRIVILEGE, launcher
 from tests.model.server import Call, Received, Reply
 
 SENT = "größer ✓\nzweite Zeile\n"
@@ -168,6 +168,20 @@ def test_no_home_and_no_places_named(world: World, tmp_path: Path) -> None:
     changes: dict[str, str | None] = {"HOME": None, "AGENT_STATE_DIR": None, "AGENT_CONFIG_DIR": None, **places}
     assert world.run("run", "ask", env=changes).code == 0
     assert list((tmp_path / "xdg").glob("agent-cli/sessions/*/*.json"))
+
+
+def test_a_user_without_account_and_home(world: World, tmp_path: Path) -> None:
+    """As an arbitrary user id in a container."""
+    nowhere: dict[str, str | None] = {
+        "HOME": None, "AGENT_STATE_DIR": None, "AGENT_CONFIG_DIR": None, "XDG_STATE_HOME": None, "XDG_CONFIG_HOME": None,
+    }  # fmt: skip
+    for arguments in (["run", "ask"], ["doctor"], ["sessions", "list"], ["config", "set", "mode", "ask"]):
+        done = world.run(*arguments, env=nowhere, before=WITHOUT_ACCOUNT)
+        assert done.code == 2 and "set HOME" in done.err and "Traceback" not in done.err, done
+    places = {"XDG_STATE_HOME": str(tmp_path / "xdg"), "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+    world.script(Reply(calls=(Call("shell", {"command": "echo here > a"}),)), Reply(text="done"))
+    done = world.run("run", "--mode", "yolo", "ask", env={**nowhere, **places}, before=WITHOUT_ACCOUNT)
+    assert done.code == 0 and (world.work / "a").read_text(encoding="utf-8") == "here\n"
 
 
 def test_bytes_that_are_no_text(world: World) -> None:
