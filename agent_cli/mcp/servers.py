@@ -102,12 +102,16 @@ class Servers:
 
     def unknown(self, name: str) -> str:
         """Return the message that there is no such tool, with the names probably meant, or that its server is
-        switched off."""
+        switched off or was never started."""
         import difflib
 
         for each in self.connections.values():
-            if not self._is_usable(each) and any(entry.name == name for entry in self._entries_of(each)):
-                return f"The MCP server {each.definition.name} is switched off."
+            server = each.definition.name
+            if not self._is_usable(each):
+                if any(entry.name == name for entry in self._entries_of(each)):
+                    return f"The MCP server {server} is switched off."
+            elif each.known is None and name.startswith(f"mcp__{server}__"):
+                return f"The tools of the MCP server {server} are not known yet. Call find_tools: it starts it."
         near = difflib.get_close_matches(name, [entry.name for entry in self.entries()], n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Use find_tools."
         return f"There is no tool named {name!r}. {hint}"

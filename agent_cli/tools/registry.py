@@ -126,6 +126,9 @@ class Registry:
 
     def unknown(self, name: str) -> str:
         """Return a message that there is no such tool, with suggestions."""
+        for tool in self._tools.values():
+            if isinstance(tool, NamesTool) and (told := tool.unknown(name)):
+                return told
         from .kit.other_names import meant_tools
 
         near = meant_tools(name, self._tools)

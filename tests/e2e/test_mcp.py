@@ -59,6 +59,24 @@ def test_a_tool_is_searched_in_the_first_session_and_offered_in_the_next(world: 
     assert "again" in world.messages(4, "tool")[-1]
 
 
+@pytest.mark.parametrize("through", ["call_tool", "its name"])
+def test_a_tool_of_a_server_that_was_never_started_is_said_to_be_unknown_yet(world: World, through: str) -> None:
+    configure(world, rules=ALLOW)
+    named = Call("mcp__demo__echo", {"text": "hello"})
+    call = (
+        Call("call_tool", {"name": named.name, "arguments": named.arguments}) if through == "call_tool" else named
+    )
+    world.script(
+        Reply(calls=(call,)),
+        Reply(calls=(Call("find_tools", {"query": "echo"}),)),
+        Reply(calls=(call,)),
+        Reply(text="done"),
+    )
+    assert world.run("run", "go").code == 0
+    first, _, last = world.messages(role="tool")
+    assert "server demo are not known yet. Call find_tools" in first and "hello" in last
+
+
 def test_a_call_is_refused_in_a_run_unless_a_rule_allows_it(world: World, tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     configure(world, "--starts-file", str(starts), rules=ALLOW)

@@ -133,6 +133,9 @@ class CallTool(BasicTool, ForeignTool, NamesTool):
             raise ToolError(f"{self._unknown(params.name)} Nothing was run.")
         return tool, tool.read_arguments(params.arguments)  # type: ignore[attr-defined]
 
+    def unknown(self, name: str) -> str:
+        return self._unknown(name) if name.startswith("mcp__") else ""
+
     def title(self, params: CallParams) -> str:
         return params.name
 

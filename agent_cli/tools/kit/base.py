@@ -295,6 +295,10 @@ class NamesTool(ABC):
             ToolError: there is no such tool, or the parameters do not fit.
         """
 
+    @abstractmethod
+    def unknown(self, name: str) -> str:
+        """Return what the model is told of a name that no tool has; empty if this tool calls none of that kind."""
+
 
 class NeedsPreparation(ABC):
     """A tool that must query an external system before a call can be judged."""
