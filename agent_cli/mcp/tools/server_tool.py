@@ -92,14 +92,14 @@ class ServerTool(ForeignTool, NeedsPreparation):
     def read_arguments(self, arguments: dict[str, Any]) -> Arguments:
         arguments = server_arguments(self._told.input_schema, arguments)
         schema = self._now.input_schema
-        required = schema.get("required")
+        required, properties = schema.get("required"), schema.get("properties")
+        parts = properties if isinstance(properties, dict) else {}
         listed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
-        if missing := [name for name in listed if name not in arguments]:
+        # Schemas made by zod 4 call parameters with a default required; the server fills them in.
+        if missing := [name for name in listed if name not in arguments and "default" not in _part(parts, name)]:
             raise ToolError(f"{self.name} needs {', '.join(missing)}. Nothing was run.")
-        properties = schema.get("properties")
         for name, value in arguments.items():
-            wanted = properties.get(name) if isinstance(properties, dict) else None
-            kind = wanted.get("type") if isinstance(wanted, dict) else None
+            kind = _part(parts, name).get("type")
             if not isinstance(kind, str) or _fits(value, kind):
                 continue
             arguments[name] = _converted(value, kind)
@@ -170,6 +170,12 @@ class ServerTool(ForeignTool, NeedsPreparation):
 def described(tool: ToolDefinition) -> str:
     """Return a tool's description for the model, with control and invisible characters escaped."""
     return visible((tool.description or tool.title or tool.name).strip())
+
+
+def _part(properties: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the schema of a parameter; empty if there is none."""
+    part = properties.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 def _fits(value: Any, kind: str) -> bool:

@@ -301,6 +301,9 @@ async def test_parameters_with_names_that_a_provider_refuses_arrive_under_their_
     [
         ({"required": [["a"], {}, 1, None]}, {}, ""),
         ({"required": ["a", 1]}, {}, "needs a."),
+        ({"required": ["a", "b"], "properties": {"a": {"default": "x"}, "b": {}}}, {}, "needs b."),
+        ({"required": ["a"], "properties": {"a": {"type": "string", "default": "x"}}}, {}, ""),
+        ({"required": ["a"], "properties": {"a": True}}, {}, "needs a."),
         ({"properties": {"a": {"type": "integer"}}}, {"a": 5.0}, ""),
         ({"properties": {"a": {"type": "integer"}}}, {"a": 5.5}, "`a` must be of type integer."),
         ({"properties": {"a": {"type": "integer"}}}, {"a": True}, "`a` must be of type integer."),
