@@ -146,9 +146,9 @@ def plugin_hooks(
     source = f"plug-in {plugin}"
     if isinstance(file, Path):
         source = f"{source} ({file})"
-        content = _content_of(file, source, notes)
-    else:
-        content = file if "hooks" in file else {"hooks": file}
+        file = _content_of(file, source, notes) or {}
+    # Events may stand at the top, in a manifest and, as in plug-ins of Claude Code itself, in a file.
+    content = file if not isinstance(file, Mapping) or "hooks" in file else {"hooks": file}
     found = _hooks(content, dialect, source, notes)
     return tuple(msgspec.structs.replace(hook, root=str(root)) for hook in found), tuple(notes)
 

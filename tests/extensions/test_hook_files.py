@@ -26,7 +26,8 @@ def write(path: Path, text: str) -> Path:
 
 def test_a_plugin_brings_hooks_from_a_file_or_its_manifest(tmp_path: Path) -> None:
     file = write(tmp_path / "hooks" / "hooks.json", json.dumps({"hooks": {"PreToolUse": GROUPS}}))
-    for given in (file, {"hooks": {"PreToolUse": GROUPS}}, {"PreToolUse": GROUPS}):
+    bare = write(tmp_path / "bare.json", json.dumps({"description": "Guards", "PreToolUse": GROUPS}))
+    for given in (file, bare, {"hooks": {"PreToolUse": GROUPS}}, {"PreToolUse": GROUPS}):
         (hook,), notes = plugin_hooks(tmp_path, "claude", "tidy", given)
         assert (hook.event, hook.command, hook.matcher, hook.dialect) == ("PreToolUse", "guard", "Bash", "claude")
         assert hook.root == str(tmp_path) and "plug-in tidy" in hook.source and not notes
