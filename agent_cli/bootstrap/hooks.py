@@ -27,6 +27,7 @@ class HookFacts(msgspec.Struct, frozen=True):
     agent_id: str = ""
     """Id of a sub-agent; `session_id` is then that of the conversation."""
     agent_type: str = ""
+    claude_transcript: Callable[[], str] | None = None
 
 
 def found_hooks(setup: Setup) -> FoundHooks:
@@ -59,7 +60,7 @@ def open_hooks(setup: Setup, facts: HookFacts, processes: ProcessRunner) -> Hook
     root = setup.workspace.root
     session = HookSession(
         facts.session_id, facts.path, root, _environment(), facts.mode, facts.model,
-        agent_id=facts.agent_id, agent_type=facts.agent_type,
+        agent_id=facts.agent_id, agent_type=facts.agent_type, claude_transcript=facts.claude_transcript,
     )  # fmt: skip
     return HookEngine(
         found.usable, session, processes, notes=found.notes, changed_file=_Pinned(found.usable, setup)

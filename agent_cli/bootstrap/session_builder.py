@@ -383,9 +383,14 @@ class SessionBuilder:
             or setup.has_plugins()
         ):
             return None
+        from agent_cli.hooks.transcript import ClaudeTranscript
+
         from .hooks import HookFacts, open_hooks
 
         header = session.header
+        transcript = ClaudeTranscript(
+            self._spill / "transcript.jsonl", session, header.session_id, setup.workspace.root
+        )
         facts = HookFacts(
             header.parent_id or header.session_id,
             path,
@@ -393,6 +398,7 @@ class SessionBuilder:
             lambda: session.view.settings[0],
             agent_id=header.session_id if header.parent_id else "",
             agent_type=header.agent_type,
+            claude_transcript=transcript.updated if path else None,
         )
         return open_hooks(setup, facts, self._processes)
 

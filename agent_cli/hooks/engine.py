@@ -83,6 +83,8 @@ class HookSession(msgspec.Struct, frozen=True):
     agent_id: str = ""
     """Id of the sub-agent whose session they run in; empty otherwise."""
     agent_type: str = ""
+    claude_transcript: Callable[[], str] | None = None
+    """Returns the path of the session in the form of Claude Code's transcripts, up to date."""
 
 
 class HookEngine:
@@ -215,9 +217,10 @@ class HookEngine:
 
     def _common(self, hook: Hook) -> dict[str, Any]:
         session = self._session
+        in_their_form = session.claude_transcript if hook.dialect == "claude" else None
         common: dict[str, Any] = {
             "session_id": session.session_id,
-            "transcript_path": session.transcript,
+            "transcript_path": in_their_form() if in_their_form else session.transcript,
             "cwd": str(session.root),
             "hook_event_name": hook.written_event or hook.event,
         }

@@ -395,3 +395,68 @@ def test_the_start_is_told_again_after_a_compaction_and_its_words_go_with_the_ne
         person.leave()
     assert [each["source"] for each in given(world, "start")] == ["startup", "compact"]
     assert "Mind the style." in world.messages(-1, "user")[-1]
+
+
+LOOP = """
+lines = [json.loads(line) for line in open(given['transcript_path'], encoding='utf-8')]
+answers = [line['message'] for line in lines if line['type'] == 'assistant']
+texts = [block['text'] for block in answers[-1]['content'] if block['type'] == 'text']
+if 'DONE' not in texts[-1]:
+    print(json.dumps({'decision': 'block', 'reason': 'Go on.'}))
+"""
+
+
+def test_a_hook_of_claude_code_reads_the_last_answer_in_the_transcript(world: World) -> None:
+    """As the loops do that repeat a prompt until the model promises that it is done."""
+    command = {"type": "command", "command": hook(world, "loop", LOOP)}
+    claude(world.home, Stop=[{"hooks": [command]}])
+    world.script(
+        Reply(text="first", calls=(Call("shell", {"command": "echo hi"}), Call("read_file", {"path": "none"}))),
+        Reply(text="second"),
+        Reply(text="third: DONE"),
+    )
+    assert world.run("run", "--mode", "yolo", "go").code == 0
+    assert len(world.bodies()) == 3 and "Go on." in world.messages(-1, "user")[-1]
+    path = Path(given(world, "loop")[-1]["transcript_path"])
+    assert path.stat().st_mode & 0o777 == 0o600
+    text = path.read_text(encoding="utf-8")
+    assert '"role":"assistant"' in text, "many scripts look for this with grep"
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [line["type"] for line in lines] == [
+        "user",
+        "assistant",
+        "user",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert [line["parentUuid"] for line in lines] == [None, *(line["uuid"] for line in lines[:-1])]
+    said = lines[1]["message"]
+    assert [block["type"] for block in said["content"]] == ["text", "tool_use", "tool_use"]
+    assert said["content"][1]["name"] == "Bash" and said["content"][1]["input"] == {"command": "echo hi"}
+    assert said["usage"]["output_tokens"] == 20 and said["stop_reason"] == "tool_use"
+    results = [line["message"]["content"][0] for line in lines[2:4]]
+    assert [each["is_error"] for each in results] == [False, True] and "hi" in results[0]["content"]
+    assert lines[5]["isMeta"] and "isMeta" not in lines[0]
+
+
+def test_the_transcript_goes_on_with_the_session_and_not_with_its_fork(world: World) -> None:
+    claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
+    world.script(Reply(text="one"), Reply(text="two"), Reply(text="three"))
+    assert world.run("run", "first").code == 0
+    (kept,) = {Path(each["transcript_path"]) for each in given(world, "see")}
+    assert world.run("run", "-c", "--fork", "second").code == 0
+    before = kept.read_bytes()
+    forked = Path(given(world, "see")[-1]["transcript_path"])
+    assert forked != kept and b'"two"' not in before and b'"two"' in forked.read_bytes()
+    assert world.run("run", "--resume", json.loads(before.splitlines()[0])["sessionId"], "third").code == 0
+    assert kept.read_bytes().startswith(before) and b'"three"' in kept.read_bytes()
+    assert b'"three"' not in forked.read_bytes()
+
+
+def test_a_session_that_is_not_saved_has_no_transcript(world: World) -> None:
+    claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
+    world.script(Reply(text="one"))
+    assert world.run("run", "--no-session", "first").code == 0
+    assert given(world, "see")[0]["transcript_path"] == "" and not list(world.state.rglob("transcript.jsonl"))

@@ -1,0 +1,129 @@
+"""The conversation in the form of Claude Code's transcripts, JSON lines, for hooks written for it: many read the
+last answer from the file that `transcript_path` names.
+
+Source: what public hooks read of these files; the format itself is not documented.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import gmtime, strftime
+from typing import Any, Protocol
+
+import msgspec
+
+from agent_cli.fs.files import make_private, replace_file, write_end
+from agent_cli.protocol.json_text import decode_json
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.records import AnyRecord, ModelCalled, storable_json
+from agent_cli.protocol.usage import Usage
+
+from .call_names import ToolCallFacts, named_calls
+
+Json = dict[str, Any]
+_STOPS = {"tool_calls": "tool_use", "length": "max_tokens"}
+
+
+class Recorded(Protocol):
+    """A session."""
+
+    @property
+    def records(self) -> Sequence[AnyRecord]: ...
+
+    def whole(self) -> Sequence[AnyRecord]: ...
+
+
+class ClaudeTranscript:
+    """The transcript of one session. The file is written when a hook is about to read it."""
+
+    def __init__(self, path: Path, session: Recorded, session_id: str, root: Path) -> None:
+        self._path = path
+        self._session = session
+        self._common = {"isSidechain": False, "userType": "external", "cwd": str(root), "sessionId": session_id}
+        self._root = str(root)
+        self._size = 0
+        self._seq = 0
+        self._last: str | None = None
+        self._usage = Usage()
+
+    def updated(self) -> str:
+        """Return the path of the file, after what is new in the conversation has been added. A file that cannot be
+        written stays as it is."""
+        try:
+            if self._seq == 0:
+                make_private(self._path.parent)
+                lines = self._lines(self._session.whole())
+                replace_file(self._path, lines, mode=0o600)  # never written into: a fork may share it
+                self._size = len(lines)
+            elif lines := self._lines(self._session.records):
+                descriptor = os.open(self._path, os.O_WRONLY)
+                try:
+                    write_end(descriptor, lines, self._size, durable=False)
+                finally:
+                    os.close(descriptor)
+                self._size += len(lines)
+        except OSError:
+            self._seq, self._last = 0, None
+        return str(self._path)
+
+    def _lines(self, records: Sequence[AnyRecord]) -> bytes:
+        start = len(records)
+        while start and records[start - 1].seq > self._seq:
+            start -= 1
+        lines = []
+        for record in records[start:]:
+            if isinstance(record, ModelCalled):
+                self._usage = record.usage or Usage()
+            elif isinstance(record, Message):
+                lines.append(self._line(record))
+            self._seq = record.seq
+        return b"".join(lines)
+
+    def _line(self, message: Message) -> bytes:
+        said: Json = {"parentUuid": self._last, **self._common}
+        match message:
+            case UserMessage():
+                said |= {"type": "user", "message": {"role": "user", "content": message.text}}
+                if message.origin != "human":
+                    said["isMeta"] = True
+            case AssistantMessage():
+                said |= {"type": "assistant", "message": self._answer(message)}
+            case ToolResult():
+                result = {
+                    "type": "tool_result", "tool_use_id": message.call_id, "content": message.text,
+                    "is_error": message.status != "ok",
+                }  # fmt: skip
+                said |= {"type": "user", "message": {"role": "user", "content": [result]}}
+        self._last = message.id
+        at = f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(message.time))}.{int(message.time * 1000) % 1000:03}Z"
+        return storable_json(said | {"uuid": message.id, "timestamp": at}) + b"\n"
+
+    def _answer(self, message: AssistantMessage) -> Json:
+        usage = {
+            "input_tokens": self._usage.input or 0,
+            "cache_creation_input_tokens": self._usage.cache_write or 0,
+            "cache_read_input_tokens": self._usage.cache_read or 0,
+            "output_tokens": self._usage.output or 0,
+        }
+        return {
+            "role": "assistant", "id": message.id, "type": "message", "model": message.model,
+            "content": list(self._content(message)),
+            "stop_reason": _STOPS.get(message.finish, "end_turn"), "stop_sequence": None, "usage": usage,
+        }  # fmt: skip
+
+    def _content(self, message: AssistantMessage) -> Iterator[Json]:
+        for block in message.reasoning:
+            if block.text:
+                yield {"type": "thinking", "thinking": block.text, "signature": block.signature}
+        if message.text:
+            yield {"type": "text", "text": message.text}
+        for call in message.calls:
+            for named in named_calls(self._facts(call), "claude"):
+                yield {"type": "tool_use", "id": call.id, "name": named.name, "input": named.input}
+
+    def _facts(self, call: ToolCall) -> ToolCallFacts:
+        try:
+            arguments = decode_json(call.arguments or "{}", type=Json)
+        except msgspec.DecodeError:
+            arguments = {}
+        return ToolCallFacts(call.id, call.name, arguments, self._root)
