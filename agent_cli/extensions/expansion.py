@@ -17,13 +17,21 @@ from .places import Product
 
 _FENCE_LINE = re.compile(r"^[ \t]*(`{3,}|~{3,})(?:(?P<closes>[`~]*[ \t]*$)|(?P<runs>!)?[^\n]*$)", re.MULTILINE)
 _INLINE = re.compile(r"(?:(?<=\s)|^)!`([^`\n]*[^`\s][^`\n]*)`", re.MULTILINE)
-_NAMES = r"\{(?P<variable>\w+)\}|(?P<name>[A-Za-z_]\w*)"
+_AS_SLASHES = r"(?://\\\\//)?"
+"""`${NAME//\\\\//}`: backslashes become slashes, which plug-ins do for Windows."""
+_NAMES = rf"\{{(?P<variable>\w+){_AS_SLASHES}\}}|(?P<name>[A-Za-z_]\w*)"
 _ALL = r"(?P<all>ARGUMENTS)(?:\[(?P<index>\d+)\])?(?!\w)"
 _OURS = re.compile(rf"(?P<escape>\$\$)|\$(?:{_ALL}|(?P<digit>[1-9])|{_NAMES})")
 _THEIRS = re.compile(rf"(?P<escape>\\\$|\$\$)|\$(?:{_ALL}|(?P<digit>\d)(?!\d)|{_NAMES})")
 _COUNTS_FROM_0 = re.compile(r"(?<!\\)\$(?:0(?!\d)|ARGUMENTS\[)")
 _COUNTS_FROM_1 = re.compile(r"(?<!\\)\$[1-9](?!\d)")
+_VARIABLE = re.compile(rf"\$\{{(\w+){_AS_SLASHES}\}}")
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+
+def with_variables(text: str, variables: Mapping[str, str]) -> str:
+    """Return a text with the values of `${NAME}`, such as a rule; unknown names stay as they are."""
+    return _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), text)
 
 
 class Expanded(msgspec.Struct, frozen=True):

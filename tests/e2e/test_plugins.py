@@ -112,6 +112,36 @@ def test_nothing_runs_before_the_yes_and_then_what_was_shown(world: World) -> No
     assert "ran-skill" in traces(world)
 
 
+SETS_UP = """\
+---
+allowed-tools: ["Bash(${CLAUDE_PLUGIN_ROOT}/scripts/setup.sh:*)"]
+---
+```!
+"${CLAUDE_PLUGIN_ROOT//\\\\//}/scripts/setup.sh" $ARGUMENTS
+```
+"""
+
+
+def test_a_command_may_run_the_scripts_of_its_plugin(world: World) -> None:
+    source = write(
+        world.home / "loops",
+        {
+            ".claude-plugin/plugin.json": {"name": "loops", "version": "1"},
+            "commands/go.md": SETS_UP,
+            "scripts/setup.sh": "#!/bin/sh\necho set up: $*\n",
+        },
+    )
+    (source / "scripts" / "setup.sh").chmod(0o755)
+    # Not in a temporary folder, which is private to the commands of the sandbox.
+    usual: dict[str, str | None] = {"AGENT_STATE_DIR": str(world.home / "state")}
+    shown = world.run("plugin", "add", str(source), env=usual)
+    assert "setup.sh" in shown.out and "$ARGUMENTS" in shown.out
+    assert world.run("plugin", "add", str(source), "--yes-hash", shown.err.split()[-1], env=usual).code == 0
+    world.script(Reply(text="ok"))
+    assert world.run("run", "/loops:go for ever", env=usual).code == 0
+    assert "set up: for ever" in world.messages(-1, "user")[-1]
+
+
 def test_no_at_the_question_adds_nothing(world: World) -> None:
     source = write(canary(world), {"skills/look/notes.md": "Read \x1b[2Jme.\n"})
     (source / "dangling").symlink_to("nowhere")

@@ -27,6 +27,7 @@ from tests.rows import each_row
         ("claude", r"Pay \$1 for $0", "it", "Pay $1 for it"),
         ("claude", "echo $$ of $ARGUMENTS", "x", "echo $$ of x"),
         ("claude", "In ${CLAUDE_SKILL_DIR}, ${OTHER}", "", "In /s, ${OTHER}"),
+        ("claude", r'run "${CLAUDE_SKILL_DIR//\\//}/x" ${OTHER//\\//}', "", r'run "/s/x" ${OTHER//\\//}'),
         ("claude", "$issue by $who", "12 Ann", "12 by Ann"),
         ("codex", "Review $FILE for $1", "FILE=a.py x", "Review a.py for FILE=a.py"),
         ("opencode", "Name $1, text $2", "n a b c", "Name n, text a b c"),

@@ -29,7 +29,7 @@ NOT_FOR_AGENTS = ("hooks", "mcpServers")
 """Ignored keys in the agent files of a plug-in, because the user who agrees to the plug-in is not shown them."""
 _ROOT = re.compile(r"\$\{?(?:extensionPath|CLAUDE_PLUGIN_ROOT|PLUGIN_ROOT)\b\}?")
 _RELATIVE = ("./", "../")
-_ARGUMENTS = "ARGUMENTS"
+_ARGUMENTS = "$ARGUMENTS"
 """Placeholder for the text a user types after the name of a command."""
 
 

@@ -13,7 +13,7 @@ from agent_cli.protocol.messages import Message, ToolResult, UserMessage
 from agent_cli.protocol.operations import AttachedText
 from agent_cli.protocol.sanitize import quotable
 
-from ..expansion import expand
+from ..expansion import expand, with_variables
 from .skill import FILE_NAMES, TOOL_NAME, Skill, SkillText
 
 _MOST_FILES = 100
@@ -44,19 +44,16 @@ def skill_content(
         trusted: whether the calls that it wants allowed may be.
         doubtful: whether its text may come from an untrusted source and is data.
     """
-    found = expand(
-        _literal_digits(skill, argument, _inner(file.body)),
-        argument,
-        "claude",
-        names=file.head.arguments,
-        variables=_variables(skill, setting),
-    )
+    variables = _variables(skill, setting)
+    body = _literal_digits(skill, argument, _inner(file.body))
+    found = expand(body, argument, "claude", names=file.head.arguments, variables=variables)
     version = hashlib.sha256(found.text.encode("utf-8", "replace")).hexdigest()[:12]
     opening = f'<skill name="{skill.name}" folder="{quotable(skill.folder)}" version="{version}">\n'
     text = f"{opening}{found.text}{_CLOSING}{_beside(skill.folder)}"
     moved = tuple(msgspec.structs.replace(each, at=each.at + len(opening)) for each in found.insertions)
     source = f"the skill {skill.path}, written by a command after untrusted text was read" if doubtful else ""
-    allowed = tuple(allow_rules(file.head.allowed_tools)) if trusted and not doubtful else ()
+    rules = (with_variables(each, variables) for each in file.head.allowed_tools)
+    allowed = tuple(allow_rules(rules)) if trusted and not doubtful else ()
     return AttachedText(skill.name, text, moved, allowed, source)
 
 

@@ -11,7 +11,7 @@ from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.command_files import CommandFile, command_files
-from agent_cli.extensions.expansion import expand
+from agent_cli.extensions.expansion import expand, with_variables
 from agent_cli.extensions.names import unique_name
 from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.operations import UserInput
@@ -37,10 +37,9 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
     file = next((file for known, file in commands(setup) if known == name), None)
     if file is None:
         return None
-    found = expand(
-        file.text, argument, file.place.product, names=file.arguments, variables=_variables(setup, file)
-    )
-    allowed = tuple(allow_rules(file.allowed))
+    variables = _variables(setup, file)
+    found = expand(file.text, argument, file.place.product, names=file.arguments, variables=variables)
+    allowed = tuple(allow_rules(with_variables(each, variables) for each in file.allowed))
     shown = f"{file.text}\n\n(allowed until the turn ends: {', '.join(allowed)})" if allowed else file.text
     prompt = OwnPrompt(
         shown,
