@@ -27,7 +27,7 @@ FILE = "one\ntwo\n"
 
 def recorded(world: World) -> Path:
     """A session with text, a plan, two changes that need a yes, a command that fails, and an end."""
-    steps = [{"content": "Write it", "status": "in_progress"}]
+    steps = [{"text": "Write it", "status": "in_progress"}]
     world.script(
         Reply(text="I write it.\n\nThen I look.", calls=(Call("write_file", {"path": "a.txt", "content": FILE}),)),
         Reply(calls=(Call("update_plan", {"items": steps}), Call("read_file", {"path": "a.txt"}))),
@@ -175,7 +175,7 @@ def told_by_events(events: list[Event]) -> list[tuple[str, Any]]:
             case "text_delta":
                 told.append(("text", event["text"]))
             case "plan_updated":
-                told.append(("plan", [item["content"] for item in event["items"]]))
+                told.append(("plan", [item["text"] for item in event["items"]]))
             case "approval_requested":
                 told += [("asked", item["arguments"]) for item in event["items"]]
             case "tool_call_finished":

@@ -341,7 +341,7 @@ async def test_thousands_of_ignored_files_are_passed_over(context: ToolContext, 
         (root / "out" / f"{number}.o").touch()
     put(root, {".gitignore": "*.o\n", "a.c": "needle\n"})
     outcome = await call(context, "grep", pattern="needle")
-    assert "a.c\n1: needle" in outcome.text and "gnored" in outcome.text
+    assert "a.c\n1: needle" in outcome.text and "gnore" in outcome.text  # their number, if there was time for it
 
 
 async def test_a_folder_that_cannot_be_read_is_named(context: ToolContext, root: Path) -> None:

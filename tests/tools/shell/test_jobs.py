@@ -1,6 +1,7 @@
 """Commands that go on in the background."""
 
 import asyncio
+import os
 
 import pytest
 
@@ -90,14 +91,22 @@ async def test_an_unknown_job_is_told_with_those_there_are(context: ToolContext)
 
 
 async def test_the_end_of_a_job_is_told_once_unless_it_was_seen(context: ToolContext) -> None:
-    await call(context, "shell", command="sleep 1.2", background=True)
-    await call(context, "shell", command="sleep 1.2", background=True)
-    await call(context, "jobs", action="read", job="1", wait_s=10)
+    gates = [context.workspace.root / f"gate{number}" for number in range(2)]
+    for gate in gates:  # a command that reads one ends when it is opened here
+        os.mkfifo(gate)
+    await call(context, "shell", command="cat gate0", background=True)
+    await call(context, "shell", command="sleep 300", background=True)
+    await asyncio.to_thread(gates[0].write_bytes, b"")
+    await eventually(context, "exit code 0")
     await call(context, "jobs", action="stop", job="2")
     assert context.jobs.take_news() == []
-    await call(context, "shell", command="sleep 1.2", background=True)
-    await asyncio.sleep(1)
-    assert context.jobs.take_news() == ["Job 3 (`sleep 1.2`) has ended: exit code 0. See jobs."]
+    await call(context, "shell", command="cat gate1", background=True)
+    await asyncio.to_thread(gates[1].write_bytes, b"")
+    for _ in range(600):
+        if news := context.jobs.take_news():
+            break
+        await asyncio.sleep(0.1)
+    assert news == ["Job 3 (`cat gate1`) has ended: exit code 0. See jobs."]
     assert context.jobs.take_news() == []
 
 
