@@ -46,6 +46,16 @@ def test_a_sub_agent_answers_once_and_its_cost_is_the_parents(world: World) -> N
     assert [each["kind"] for each in calls] == ["main", "subagent", "subagent", "main"]
 
 
+@pytest.mark.parametrize(
+    ("written", "kind"), [("Explore", "explore"), ("general-purpose", "general"), ("", "general")]
+)
+def test_a_sub_agent_is_started_in_the_words_of_claude_code(world: World, written: str, kind: str) -> None:
+    theirs = {"description": "Look around", "prompt": "Look at it.", "subagent_type": written}
+    world.script(Reply(calls=(Call("agent", theirs),)), Reply(text="Seen."), Reply(text="All known."))
+    assert world.run("run", "go").code == 0
+    assert f'name="{kind}-1"' in world.messages(-1, "tool")[-1] and "Look at it." in world.messages(1)[-1]
+
+
 def children(world: World) -> list[list[dict[str, Any]]]:
     """The records of each sub-agent's session, in the order of their beginnings."""
     found = [file for path in world.sessions() for file in path.with_suffix(".agents").glob("*.json")]

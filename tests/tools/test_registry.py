@@ -205,6 +205,11 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"target_file": "a.py", "explanation": "To see it.", "offset": None},
         {"path": "a.py"},
     ),
+    "Claude Code fetches": (
+        "web_fetch",
+        {"url": "https://example.org", "prompt": "What does it say?"},
+        {"url": "https://example.org"},
+    ),
     "a text that looks like JSON": (
         "write_file",
         {"file_path": "a.json", "content": "[1]"},

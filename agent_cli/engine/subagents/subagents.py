@@ -195,12 +195,15 @@ class Subagents:
         raise ToolError(f"There is no sub-agent {name!r}. The sub-agents are: {known}.")
 
     def type_named(self, name: str) -> AgentType:
-        """Return a type by name.
+        """Return a type by name. Claude Code's `general-purpose` and `Explore` are built-in types, unless others
+        have these names.
 
         Raises:
             ToolError: there is no such type.
         """
-        if (found := self.types.get(name or GENERAL.name)) is not None:
+        name = name or GENERAL.name
+        usual = GENERAL.name if name == "general-purpose" else name.lower()
+        if (found := self.types.get(name) or self.types.get(usual)) is not None:
             return found
         raise ToolError(f"There is no type of agent named {name!r}. The types are: {', '.join(self.types)}.")
 

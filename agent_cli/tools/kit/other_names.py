@@ -58,9 +58,13 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("input", "patchtext", "diff"), ("patch",)),
     **dict.fromkeys(("todos", "plan"), ("items",)),
     **dict.fromkeys(("content", "step"), ("text",)),
+    **dict.fromkeys(("skill", "skillname"), ("name",)),
+    "args": ("arguments",),
+    "prompt": ("task",),
+    **dict.fromkeys(("subagenttype", "agenttype"), ("type",)),
 }
 """Our arguments by other names, written like the tools' names. Meaning and unit are the same under both."""
-_REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform"})
+_REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform", "prompt"})
 """Arguments that only explain a call to the reader."""
 
 
