@@ -166,7 +166,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     async def attach(self, given: "UserInput") -> "Attachments":
         """Return the attachments of a prompt: its images, and everything it names that the policy and hooks allow.
         Files attached in full count as seen. The output of the user's commands comes first."""
-        from .context.mentions import attach, guarded_images, unguarded
+        from .context.mentions import attach, attach_commands, guarded_images, unguarded
 
         hosts, hooks = self.settings.private_hosts, self.session_hooks
         guard = partial(hooks.on_mention, self.scope()) if hooks is not None else unguarded
@@ -178,7 +178,5 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
         self.tools.seen.update(named.seen)
         brought = brought.joined(named)
         if given.commands:
-            from .context.sent_along import attach_commands
-
             brought = attach_commands(given.commands, self.tools).joined(brought)
         return brought

@@ -392,8 +392,7 @@ class Turn:
     async def _completed(self, user_input: UserInput) -> "tuple[str, Attachments]":
         """Return the text of a prompt with the output of its commands, and the texts sent along with it. Mentions
         in that output are not followed: the user did not write them."""
-        from .context.mentions import Attachments
-        from .context.sent_along import attach_text, origin_of
+        from .context.mentions import Attachments, attach_text, origin_of
 
         text, brought = user_input.text, Attachments()
         if user_input.insertions or user_input.allowed:

@@ -10,8 +10,7 @@ from agent_cli.session.undo_state import taken_back
 from agent_cli.tools.kit.base import ToolOutcome
 from agent_cli.tools.kit.output import counted
 
-from ..context.mentions import Attachments
-from ..context.sent_along import attach_text
+from ..context.mentions import Attachments, attach_text
 from .child import Child, ChildResult
 
 _MOST_FILES = 40
