@@ -128,6 +128,10 @@ class Compactor:
             return True
         return self._shorten(_SHORTEN_STEPS[-1:], scope)
 
+    def has_older_part(self) -> bool:
+        """Return True if a part of the conversation could be summarized."""
+        return self._cut() > 0
+
     async def reduce_refused(self, scope: TurnScope) -> bool:
         """Compact after the provider refused a request as too large. Return True if the conversation became
         smaller."""

@@ -103,12 +103,11 @@ class HistoryOperations:
 
     async def _compact(self, operation: Compact | KeepSummary | Uncompact, scope: TurnScope) -> None:
         match operation:
-            case Compact(focus=focus, preview=True):
-                if not await self._compactor.preview(focus, scope):
-                    raise OperationRefused(_NOTHING_TO_COMPACT)
-            case Compact(focus=focus):
-                if not await self._compactor.reduce(focus, scope):
-                    raise OperationRefused(_NOTHING_TO_COMPACT)
+            case Compact(focus=focus, preview=preview):
+                compact = self._compactor.preview if preview else self._compactor.reduce
+                if not await compact(focus, scope):
+                    has_more = self._compactor.has_older_part()  # then a notice has told what was in the way
+                    raise OperationRefused(_NOT_COMPACTED if has_more else _NOTHING_TO_COMPACT)
             case KeepSummary(text=text):
                 if not text.strip():
                     raise OperationRefused("An empty summary would lose everything; nothing was changed.")
@@ -132,6 +131,7 @@ class HistoryOperations:
         scope.emit(Renamed(title=title))
 
 
+_NOT_COMPACTED = "The conversation was not compacted; it is as it was."
 _NOTHING_TO_COMPACT = "There is nothing to compact yet: the conversation is as small as it gets."
 
 
