@@ -28,6 +28,7 @@ from agent_cli.tools.session.finish import Finish
 
 from ..context.recall_results import truncate_result
 from .approval_gate import ApprovalGate
+from .call_rules import calls_made
 from .loop_detector import LoopDetector
 from .pending_call import (
     LONGEST_REMAINS,
@@ -182,8 +183,6 @@ class ToolRunner:
         reported with unknown outcome, and the others take the whole path, including approval, under the rules as
         of then. With `same_input`, the turn continues the previous turn's prompt."""
         if self.rules.any and (calls or same_input):
-            from .previous_calls import calls_made
-
             earlier = [record for record in self._session.whole() if record.turn_id != self._scope.turn_id]
             self.rules.resume_after(calls_made(earlier, self._registry, self._context))
         prepared = [self._prepare(each.call, each.turn_id) for each in calls]

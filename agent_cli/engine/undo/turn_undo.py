@@ -184,7 +184,7 @@ class TurnUndo:
 
     def _late_foreign(self, turn_id: str) -> tuple[str, ...]:
         """Return the files that a crashed turn wrote and somebody else has changed since."""
-        from .last_writer import changed_by_others, last_seen
+        from .effect_times import changed_by_others, last_seen
 
         records = self._session.records
         written = sorted(written_files(records).get(turn_id, ()))
