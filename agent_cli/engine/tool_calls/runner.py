@@ -24,7 +24,7 @@ from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.history import UNKNOWN_OUTCOME, OpenCall
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.kit.base import NeedsPreparation, Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
-from agent_cli.tools.session.finish import Finish
+from agent_cli.tools.session.turn import Finish
 
 from ..context.recall_results import truncate_result
 from .approval_gate import ApprovalGate
