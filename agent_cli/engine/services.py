@@ -13,13 +13,14 @@ from agent_cli.session.event_bus import EventBus, TurnScope
 from agent_cli.session.history import RepairedHistory
 from agent_cli.session.input_queue import Inbox
 from agent_cli.session.session import Session
+from agent_cli.store.state.daily_spend import SpendLog
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.registry import Registry
 
 from .context.compaction import AdditionsBuilder, Compactor
 from .context.reminders import Reminders
 from .context.token_meter import OfferedTools, TokenMeter
-from .model_calls.budget import BudgetLimits, DayLedger, SharedBudget
+from .model_calls.budget import BudgetLimits, SharedBudget
 from .model_calls.caller import ModelCaller
 from .model_calls.limits import PromptCalls, Settings
 from .model_calls.model_selection import Models
@@ -57,7 +58,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     retry: RetryPolicy
     redacted: Callable[[Sequence[Message]], Sequence[Message]] = tuple
     """Returns messages with secrets removed, as they may be sent."""
-    day: DayLedger | None = None
+    day: SpendLog | None = None
     rules: Sequence[BoundRule] = ()
     hooks: "HookEngine | None" = None
     """Programs of the user that run at fixed points."""

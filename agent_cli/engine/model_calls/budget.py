@@ -1,7 +1,6 @@
 """Cost limits per prompt, session and day, checked before each request against its worst case."""
 
 from collections.abc import Callable
-from typing import Protocol
 from weakref import WeakSet
 
 import msgspec
@@ -10,6 +9,7 @@ from agent_cli.model.types.base import ModelInfo, ModelRequest
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import ModelCalled
 from agent_cli.session.session import Session
+from agent_cli.store.state.daily_spend import SpendLog
 
 from .limits import Bounds
 
@@ -23,14 +23,6 @@ _INPUT_MARGIN = 1.1
 
 class OverBudget(Exception):
     """A request is not sent because it might cost more than is left. The message names the limit."""
-
-
-class DayLedger(Protocol):
-    """Cost of all sessions on one day. `store.SpendLog` is an implementation."""
-
-    def add(self, cost_usd: float) -> None: ...
-
-    def today_usd(self) -> float: ...
 
 
 class _Left(msgspec.Struct, frozen=True):
@@ -59,7 +51,7 @@ class BudgetLimits:
         self,
         session: Session,
         bounds: Bounds,
-        day: DayLedger | None,
+        day: SpendLog | None,
         tokens: Callable[[], int],
         parent: "BudgetLimits | None" = None,
         shared: SharedBudget | None = None,
