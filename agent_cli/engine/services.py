@@ -27,7 +27,7 @@ from .model_calls.model_selection import Models
 from .permissions.active_policy import Permissions
 from .snapshot import SnapshotBuilder
 from .tool_calls.approval_requests import ApprovalRequests
-from .tool_calls.call_rules import BoundRule, TurnRules
+from .tool_calls.call_rules import BoundRule
 from .undo.turn_undo import TurnUndo
 
 if TYPE_CHECKING:
@@ -143,10 +143,6 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
         hooks = self.session_hooks
         emit = self.bus.emit if hooks is None else hooks.watching(self.bus.emit)
         return TurnScope(emit, submission_id, turn_id)
-
-    def turn_rules(self) -> TurnRules:
-        """Return the rules on calls, for one turn."""
-        return TurnRules(self.rules, str(self.tools.workspace.root))
 
     def request(self, messages: Sequence[Message]) -> ModelRequest:
         """Return a valid request: repaired, redacted, and with the offered tools."""

@@ -142,19 +142,15 @@ class BudgetLimits:
         if left.usd <= 0:
             raise OverBudget(left.bound)
         tokens, longest = self.size(info, request)
-        worst = info.worst_case_usd(tokens, longest)
-        if worst is None or worst <= left.usd:
-            self._pending_usd = worst or 0.0
-            return request
-        while longest > _LEAST_OUTPUT:
+        while (worst := info.worst_case_usd(tokens, longest) or 0.0) > left.usd:
+            if longest <= _LEAST_OUTPUT:
+                unknown = self._session.totals.at_most_usd
+                note = f", of which up to {_usd(unknown)} is for answers whose cost is unknown" if unknown else ""
+                raise OverBudget(f"{left.bound}{note}: the next request might cost {_usd(worst)}")
             longest = max(_LEAST_OUTPUT, 1 << (longest - 1).bit_length() - 1)
-            worst = info.worst_case_usd(tokens, longest)
-            if worst is None or worst <= left.usd:
-                self._pending_usd = worst or 0.0
-                return msgspec.structs.replace(request, max_output_tokens=longest)
-        unknown = self._session.totals.at_most_usd
-        counted = f", of which up to {_usd(unknown)} is for answers whose cost is unknown" if unknown else ""
-        raise OverBudget(f"{left.bound}{counted}: the next request might cost {_usd(worst)}")
+            request = msgspec.structs.replace(request, max_output_tokens=longest)
+        self._pending_usd = worst
+        return request
 
     def size(self, info: ModelInfo, request: ModelRequest) -> tuple[int, int]:
         """Return the maximum tokens of a request and of its answer."""

@@ -41,7 +41,7 @@ from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.store.state.grants import GrantFile
 from agent_cli.workspace.paths import Workspace, real_path
 
-from .egress import EgressProxy, allow_hosts
+from .egress import EgressProxy
 from .sandbox_profile import SandboxProfiles
 
 if TYPE_CHECKING:
@@ -182,7 +182,8 @@ class Permissions:
             return policy
         if not confining.is_enough(policy):
             return msgspec.structs.replace(policy, missing_sandbox=confining.missing_sandbox(policy.mode))
-        has_hosts = confining.enforced_level.shares_network and not policy.untrusted and allow_hosts(policy.rules)
+        allows_hosts = bool(policy.rules.of("allow", "fetch"))
+        has_hosts = confining.enforced_level.shares_network and not policy.untrusted and allows_hosts
         return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
 
     def _base_policy(self) -> Policy:

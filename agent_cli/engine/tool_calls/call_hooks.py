@@ -49,11 +49,10 @@ class CallHooks:
         asked = [pending for pending in batch if self.is_open(pending)]
         for pending in asked:
             pending.hooked_arguments = pending.arguments
-        if asked and self._engine.has("PreToolUse"):
+        if self._engine.has("PreToolUse"):
             await asyncio.gather(*(self._before(pending) for pending in asked))
         if self._engine.has("PermissionRequest"):
-            questions = [each for each in asked if each.awaits_answer]
-            await asyncio.gather(*(self._on_question(pending) for pending in questions))
+            await asyncio.gather(*(self._on_question(each) for each in asked if each.awaits_answer))
 
     async def after(self, pending: PendingCall, outcome: ToolOutcome, duration_s: float) -> ToolOutcome:
         """Run the hooks after a call and return the outcome with their additions."""

@@ -16,8 +16,6 @@ from agent_cli.config.call_rule_schema import ToolRule, several
 from agent_cli.policy.call_patterns import (
     CallPattern,
     count,
-    ends_with,
-    matches_only,
     matches_surely,
     may_match,
     parse_call,
@@ -107,13 +105,8 @@ def _bound(rule: ToolRule, place: str) -> BoundRule:
     )
 
 
-class CallMade(msgspec.Struct, frozen=True):
-    """A call that ran or had begun to run."""
-
-    tool: str
-    actions: tuple[Action, ...]
-    result: ToolResult | None
-    """None if the call was cut off."""
+CallMade = tuple[str, tuple[Action, ...], ToolResult | None]
+"""Tool, actions and result of a call that ran or had begun to run; without a result if it was cut off."""
 
 
 def calls_made(records: Sequence[AnyRecord], registry: "Registry", context: "ToolContext") -> Iterator[CallMade]:
@@ -128,7 +121,7 @@ def calls_made(records: Sequence[AnyRecord], registry: "Registry", context: "Too
             continue
         call = calls[call_id]
         if (actions := _actions(call, result, registry, context)) is not None:
-            yield CallMade(call.name, actions, result)
+            yield call.name, actions, result
 
 
 def _newest_input(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
@@ -190,10 +183,10 @@ class TurnRules:
 
     def resume_after(self, calls: Iterable[CallMade]) -> None:
         """Count the calls made for the same prompt in earlier turns that did not complete."""
-        for call in calls:
-            self.record_start(call.tool, call.actions)
-            if call.result is not None:
-                self.record_result(call.tool, call.actions, call.result)
+        for tool, actions, result in calls:
+            self.record_start(tool, actions)
+            if result is not None:
+                self.record_result(tool, actions, result)
 
     def forget(self) -> None:
         """Reset: later calls belong to another prompt."""
@@ -238,7 +231,7 @@ class TurnRules:
     def _is_a_beginning(self, tool: str, actions: tuple[Action, ...]) -> bool:
         """Return True if any `run_first` rule names this call."""
         first = (call for bound in self._rules if bound.rule.kind == "run_first" for call in bound.calls)
-        return any(matches_only(call, tool, actions, self._root) for call in first)
+        return any(matches_surely(call, tool, actions, self._root, "all") for call in first)
 
     def _follows(self, bound: BoundRule) -> bool:
         """Return True if the last call is the one that the rule names, with the required output."""
@@ -267,7 +260,8 @@ class TurnRules:
         required call writes itself, such as caches and reports, do not count as edits."""
         for at in range(len(self._done) - 1, -1, -1):
             done = self._done[at]
-            if any(ends_with(call, done.tool, done.actions, self._root) for call in required if not _edits(call)):
+            runs = (call for call in required if not _edits(call))
+            if any(matches_surely(call, done.tool, done.actions, self._root, "last") for call in runs):
                 continue
             if self._edited(done, paths):
                 return self._done[at + 1 :]

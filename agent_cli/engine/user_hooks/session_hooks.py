@@ -64,8 +64,6 @@ class SessionHooks:
         self._stops_refused, self._after_compaction = 0, ()
         if begins and self._is_subagent:  # its first prompt was written by the model
             return PromptRuling(context="\n".join(contexts))
-        if not self._engine.has("UserPromptSubmit"):
-            return PromptRuling(context="\n".join(contexts))
         result = await self._at("UserPromptSubmit", {"prompt": text}, scope)
         if refusal := _refusal(result):
             return PromptRuling(refusal)
@@ -83,8 +81,6 @@ class SessionHooks:
     async def on_mention(self, scope: TurnScope, action: Action) -> str:
         """Run the tool call hooks on a mention as if a call read it. Return why it is refused; empty if it is
         not."""
-        if not self._engine.has("PreToolUse"):
-            return ""
         result = await self._engine.before_call(_reading(action, str(self._session.root)))
         announce(result, self._session, scope)
         if result.decision == "ask":
@@ -94,8 +90,6 @@ class SessionHooks:
     async def on_stop(self, answer: str, scope: TurnScope) -> str:
         """Run the hooks on the end of a turn. Return why the model must continue; empty if the turn ends."""
         event: Event = "SubagentStop" if self._is_subagent else "Stop"
-        if not self._engine.has(event):
-            return ""
         facts = {"stop_hook_active": self._stops_refused > 0, "last_assistant_message": answer}
         result = await self._at(event, facts | self._about_subagent(), scope, self._session.header.agent_type)
         if result.stop or result.decision != "deny":
@@ -108,19 +102,17 @@ class SessionHooks:
 
     async def on_failure(self, error: str, scope: TurnScope) -> None:
         """Notify hooks that a turn failed."""
-        await self._tell("StopFailure", {"error": error}, scope)
+        await self._at("StopFailure", {"error": error}, scope)
 
     async def before_compaction(self, trigger: Literal["manual", "auto"], scope: TurnScope) -> str:
         """Run the hooks on a compaction. Return why it is refused; empty if it is not."""
-        if not self._engine.has("PreCompact"):
-            return ""
-        result = await self._at("PreCompact", {"trigger": trigger, "custom_instructions": ""}, scope, trigger)
-        return _refusal(result)
+        facts = {"trigger": trigger, "custom_instructions": ""}
+        return _refusal(await self._at("PreCompact", facts, scope, trigger))
 
     async def after_compaction(self, trigger: Literal["manual", "auto"], summary: str, scope: TurnScope) -> None:
         """Notify hooks of a compaction."""
-        await self._tell("PostCompact", {"trigger": trigger, "compact_summary": summary}, scope, trigger)
-        if self._engine.has("SessionStart") and not self._is_subagent:
+        await self._at("PostCompact", {"trigger": trigger, "compact_summary": summary}, scope, trigger)
+        if not self._is_subagent:
             result = await self._at("SessionStart", {"source": "compact"}, scope, "compact")
             self._after_compaction = result.contexts
 
@@ -145,12 +137,12 @@ class SessionHooks:
         """Notify hooks that the agent waits for the user, without waiting for the hooks."""
         if self._engine.has("Notification"):
             facts = {"message": message, "notification_type": kind}
-            self._engine.beside(self._tell("Notification", facts, scope, kind))
+            self._engine.beside(self._at("Notification", facts, scope, kind))
 
     async def on_end(self, reason: str, scope: TurnScope) -> None:
         """Notify hooks that the session ends."""
         if self._has_started and not self._is_subagent:
-            await self._tell("SessionEnd", {"reason": reason}, scope, reason)
+            await self._at("SessionEnd", {"reason": reason}, scope, reason)
 
     def _about_subagent(self) -> dict[str, str]:
         header = self._session.header
@@ -163,8 +155,6 @@ class SessionHooks:
             return ()
         self._has_started = True
         if self._is_subagent:
-            if not self._engine.has("SubagentStart"):
-                return ()
             kind = self._session.header.agent_type
             return (await self._at("SubagentStart", self._about_subagent(), scope, kind)).contexts
         if not self._engine.has("SessionStart"):
@@ -182,10 +172,6 @@ class SessionHooks:
         if wrong:
             scope.notice(f"What a hook wrote to CLAUDE_ENV_FILE {wrong}.")
         return result.contexts
-
-    async def _tell(self, event: "Event", facts: Mapping[str, Any], scope: TurnScope, name: str = "") -> None:
-        if self._engine.has(event):
-            await self._at(event, facts, scope, name)
 
     async def _at(
         self,
