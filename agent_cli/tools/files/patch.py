@@ -210,7 +210,7 @@ def _planned(params: PatchParams, context: ToolContext) -> list[Step]:
                 )
             touched.add(step.place.real)
             if not isinstance(step, Remove):
-                step.change.check()
+                step.change.data()
         steps += new
     if all(isinstance(step, Write) and step.is_idle and not step.note for step in steps):
         raise ToolError("The patch leaves everything as it is. Nothing was changed.")
@@ -377,7 +377,7 @@ def _make(step: Step) -> Iterator[Callable[[], object]]:
             yield step.back
         case Write(change=change) if change.before is None:
             folders = missing_folders(real)
-            made = write_atomic(real, shown, change.data, None, like=step.source)
+            made = write_atomic(real, shown, change.data(), None, like=step.source)
             if step.executable is not None:
                 made = set_executable(real, shown, step.executable, made)
             yield partial(remove, real, shown, made, folders)
@@ -388,7 +388,7 @@ def _make(step: Step) -> Iterator[Callable[[], object]]:
                 now = set_executable(real, shown, step.executable, now)
                 yield partial(_reset_mode, real, shown, before.stamp)
             if change.after != before.text:
-                made = write_atomic(real, shown, change.data, now)
+                made = write_atomic(real, shown, change.data(), now)
                 yield partial(write_atomic, real, shown, before.codec.encode(before.text), made)
 
 
