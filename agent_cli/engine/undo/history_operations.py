@@ -21,6 +21,7 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.records import Marked, Named
 from agent_cli.session.event_bus import TurnScope
+from agent_cli.tools.kit.output import first_of
 
 if TYPE_CHECKING:
     from ..services import SessionServices
@@ -94,11 +95,8 @@ class HistoryOperations:
 
     def _say_files_moved(self, report: RestoreReport) -> None:
         """Tell the model that its files were changed, because the conversation itself is kept."""
-        paths = ", ".join(change.path for change in report.restored[:20])
-        more = f" and {len(report.restored) - 20} more" if len(report.restored) > 20 else ""
-        text = (
-            f"The user has restored files to an earlier state: {paths}{more}. Read them again before you continue."
-        )
+        paths = first_of([change.path for change in report.restored], 20)
+        text = f"The user has restored files to an earlier state: {paths}. Read them again before you continue."
         self._session.append(UserMessage(id=new_id("msg"), text=text, origin="hint"))
 
     async def _compact(self, operation: Compact | KeepSummary | Uncompact, scope: TurnScope) -> None:

@@ -25,6 +25,7 @@ from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.session import Session
 from agent_cli.session.undo_state import AROUND, RESOLVED, Undoing, taken_back
 from agent_cli.session.undo_state import NothingToRestore as NothingToRestore
+from agent_cli.tools.kit.output import first_of
 from agent_cli.workspace.checkpoints.types import CheckpointError, Move
 from agent_cli.workspace.checkpoints.types import Snapshots as Snapshots
 
@@ -283,8 +284,8 @@ class TurnUndo:
         if not left_alone:
             raise NothingToRestore("there is no file to decide on: none was left alone")
         if unknown := sorted(set(paths) - left_alone):
-            known = f"{len(left_alone)} were: {_named(sorted(left_alone))}"
-            raise NothingToRestore(f"not left alone: {_named(unknown)}; {known}")
+            known = f"{len(left_alone)} were: {first_of(sorted(left_alone), _MOST_NAMED)}"
+            raise NothingToRestore(f"not left alone: {first_of(unknown, _MOST_NAMED)}; {known}")
         chosen = left_alone.intersection(paths or left_alone)
         self._left_alone = left_alone - chosen
         if choice == "mine":
@@ -462,10 +463,10 @@ class TurnUndo:
     def _report_left_out(self, scope: TurnScope) -> None:
         """Report files that no checkpoint contains because of their size, each once."""
         if large := [path for path in self._snapshots.left_out if path not in self._reported]:
-            scope.notice(f"Undo will not restore files that are too large: {_named(large)}.")
+            scope.notice(f"Undo will not restore files that are too large: {first_of(large, _MOST_NAMED)}.")
         self._reported.update(large)
         if other := [each for each in self._snapshots.uncovered if each not in self._reported]:
-            scope.notice(f"Undo will not restore: {_named(other)}.", "info")
+            scope.notice(f"Undo will not restore: {first_of(other, _MOST_NAMED)}.", "info")
         self._reported.update(other)
 
     def _maintain_soon(self) -> None:
@@ -493,7 +494,3 @@ def _naming(uncovered: Sequence[str], report: RestoreReport) -> RestoreReport:
 
 def _decidable(report: RestoreReport) -> frozenset[str]:
     return frozenset(conflict.path for conflict in report.conflicts if conflict.decidable)
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED)
