@@ -8,7 +8,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -259,7 +259,8 @@ class HookEngine:
             return HookProcess(problem=f"could not start: {error}")
         if done.cut:
             return HookProcess(problem=f"printed more than {MAX_OUTPUT // 1_000_000} MB and was stopped")
-        return HookProcess(done.exit_code, _decoded(done.stdout), _decoded(done.stderr))
+        said = (each.decode("utf-8", "replace") for each in (done.stdout, done.stderr))
+        return HookProcess(done.exit_code, *said)
 
     def _environment(self, hook: Hook) -> dict[str, str]:
         root = str(self._session.root)
@@ -343,12 +344,36 @@ def _rewritten(each: HookOutcome, arguments: Mapping[str, Any] | None) -> dict[s
 
 
 def _diffs(changes: "Sequence[_Change]", arguments: Mapping[str, Any]) -> dict[int, str]:
-    """Return the diff of each answer's changes, by the identity of the answer."""
+    """Return the diff of each answer's changes, for display and for the record, by the identity of the answer."""
     if not changes:
         return {}
-    from .rewrites import rewrite_diff
+    from agent_cli.workspace.editing.unified_diff import unified_diff
 
-    return {id(each.by): rewrite_diff(arguments, each.arguments, each.by.hook.label) for each in changes}
+    before = _as_text(arguments)
+    found = {id(each.by): unified_diff(before, _as_text(each.arguments), each.by.hook.label) for each in changes}
+    return {by: diff.text.rstrip("\n") for by, diff in found.items()}
+
+
+def _as_text(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments of a call for a diff: one value per line, texts split into their lines."""
+    return "".join(f"{line}\n" for key, value in arguments.items() for line in _lines(key, value))
+
+
+def _lines(name: str, value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            for key, inner in value.items():
+                yield from _lines(f"{name}.{key}", inner)
+        case list() if value:
+            for at, inner in enumerate(value, 1):
+                yield from _lines(f"{name} {at}", inner)
+        case str() if "\n" in value:
+            yield f"{name}:"
+            yield from (f"  {line}" for line in value.split("\n"))
+        case str():
+            yield f"{name}: {value}"
+        case _:
+            yield f"{name}: {msgspec.json.encode(value).decode()}"
 
 
 def _messages(each: HookOutcome) -> tuple[str, ...]:
@@ -387,7 +412,3 @@ def _argv(hook: Hook, env: Mapping[str, str]) -> Sequence[str]:
             return (named, "-c", line)
         case other:
             raise ProcessError(f"there is no shell named {other}")
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "replace")

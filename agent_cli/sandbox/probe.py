@@ -298,12 +298,12 @@ def _strength(
 
 
 _APPARMOR = "AppArmor blocks it; as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-_FORBIDDEN_HERE = "namespaces are forbidden here;"
+_NAMESPACES = "namespaces are forbidden here;"
 _START = "start the container with --security-opt seccomp=unconfined"
 _ADVICE = {
     "max_*_namespaces": "user namespaces are switched off; as root: sysctl user.max_user_namespaces=15000",
-    "No permissions to create": f"{_FORBIDDEN_HERE} as root: sysctl kernel.unprivileged_userns_clone=1, or {_START}",
-    "Creating new namespace failed": f"{_FORBIDDEN_HERE} {_START}",
+    "No permissions to create": f"{_NAMESPACES} as root: sysctl kernel.unprivileged_userns_clone=1, or {_START}",
+    "Creating new namespace failed": f"{_NAMESPACES} {_START}",
     "setting up uid map": _APPARMOR,
     "RTM_NEWADDR": _APPARMOR,
     "Unknown option": "this version of bubblewrap is too old: it needs 0.4 or later",
