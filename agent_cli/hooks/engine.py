@@ -69,6 +69,11 @@ class HookResult(msgspec.Struct, frozen=True):
     later: "tuple[asyncio.Task[HookResult], ...]" = ()
     """Answers of the hooks that run in the background."""
 
+    @property
+    def why(self) -> str:
+        """Why something is refused."""
+        return self.reason or self.stop_reason or "no reason given"
+
 
 class HookSession(msgspec.Struct, frozen=True):
     """The facts that every hook receives."""

@@ -108,9 +108,8 @@ class CallHooks:
 
     @staticmethod
     def _refuse(pending: PendingCall, result: "HookResult") -> None:
-        reason = result.reason or result.stop_reason or "no reason given"
-        text, rule = f"Refused by a user hook: {reason}", f"hook {result.deciders}"
-        pending.result = failure(pending, "denied", text, rule, reason)
+        text, rule = f"Refused by a user hook: {result.why}", f"hook {result.deciders}"
+        pending.result = failure(pending, "denied", text, rule, result.why)
 
     def _rewrite(self, pending: PendingCall, result: "HookResult") -> None:
         """Apply the arguments requested by a hook. They are judged again: only the user's or a rule's approval

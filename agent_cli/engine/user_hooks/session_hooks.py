@@ -85,7 +85,7 @@ class SessionHooks:
         announce(result, self._session, scope)
         if result.decision == "ask":
             return f"{result.reason or 'it requires approval'}; a call of the model asks"
-        return result.reason or "no reason given" if result.decision == "deny" or result.stop else ""
+        return result.why if result.decision == "deny" or result.stop else ""
 
     async def on_stop(self, answer: str, scope: TurnScope) -> str:
         """Run the hooks on the end of a turn. Return why the model must continue; empty if the turn ends."""
@@ -207,10 +207,9 @@ def _refusal(result: "HookResult") -> str:
     about such things, so a decision to ask also refuses."""
     if not result.stop and result.decision not in ("deny", "ask"):
         return ""
-    reason = result.reason or result.stop_reason or "no reason given"
     if any(run.failure for run in result.runs):
-        return reason  # the failure message already names the hook and the way out
-    return f"{reason} (`/hooks off {result.deciders}` or --no-hooks continues without it)"
+        return result.why  # the failure message already names the hook and the way out
+    return f"{result.why} (`/hooks off {result.deciders}` or --no-hooks continues without it)"
 
 
 def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:
