@@ -34,6 +34,17 @@ async def test_guidance_that_a_hook_refuses_does_not_reach_the_model(tmp_path: P
         assert not it.session.view.waiting
 
 
+async def test_what_hooks_say_at_the_beginning_outlasts_a_first_prompt_that_is_refused(tmp_path: Path) -> None:
+    start = Hook("SessionStart", "echo 'the build is broken'", name="start")
+    async with engine(tmp_path, say("one"), say("two"), hooks=[start, GUARD]) as it:
+        await it.prompt("the private plan")
+        assert not it.model.requests
+        await it.prompt("go")
+        assert str(it.model.requests[-1]).count("the build is broken") == 1
+        await it.prompt("go on")
+        assert str(it.model.requests[-1].messages[-1]).count("the build is broken") == 0
+
+
 async def test_a_turn_ends_where_all_that_would_have_it_go_on_is_refused(tmp_path: Path) -> None:
     opened = asyncio.Event()
     async with engine(tmp_path, say("done", Gate(opened)), hooks=[GUARD]) as it:

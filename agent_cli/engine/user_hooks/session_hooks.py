@@ -54,20 +54,24 @@ class SessionHooks:
         self._source = "resume" if resumed else "startup"
         self._has_started = False
         self._stops_refused = 0
+        self._at_start: tuple[str, ...] = ()
         self._after_compaction: tuple[str, ...] = ()
-        """Output of the `SessionStart` hooks after a compaction, for the next prompt."""
+        """Output of the `SessionStart` hooks, for the next prompt that is sent."""
 
     async def on_prompt(self, text: str, scope: TurnScope) -> PromptRuling:
         """Run the hooks on a prompt before it is saved. Before the first prompt, the start hooks run."""
-        begins = not self._has_started
-        contexts = (*await self._start(scope), *self._after_compaction)
-        self._stops_refused, self._after_compaction = 0, ()
-        if begins and self._is_subagent:  # its first prompt was written by the model
-            return PromptRuling(context="\n".join(contexts))
-        result = await self._at("UserPromptSubmit", {"prompt": text}, scope)
-        if refusal := _refusal(result):
-            return PromptRuling(refusal)
-        return PromptRuling(context="\n".join((*contexts, *result.contexts)))
+        begins, self._stops_refused = not self._has_started, 0
+        if begins:
+            await self._start(scope)
+        said: tuple[str, ...] = ()
+        if not (begins and self._is_subagent):  # its first prompt was written by the model
+            result = await self._at("UserPromptSubmit", {"prompt": text}, scope)
+            if refusal := _refusal(result):
+                return PromptRuling(refusal)
+            said = result.contexts
+        contexts = (*self._at_start, *self._after_compaction, *said)
+        self._at_start = self._after_compaction = ()
+        return PromptRuling(context="\n".join(contexts))
 
     async def on_words(self, text: str, scope: TurnScope) -> str:
         """Run the prompt hooks on the user's words that accompany something else, and return what the model may
@@ -150,15 +154,14 @@ class SessionHooks:
             return {}
         return {"agent_id": header.session_id, "agent_type": header.agent_type}
 
-    async def _start(self, scope: TurnScope) -> tuple[str, ...]:
-        if self._has_started:
-            return ()
+    async def _start(self, scope: TurnScope) -> None:
         self._has_started = True
         if self._is_subagent:
             kind = self._session.header.agent_type
-            return (await self._at("SubagentStart", self._about_subagent(), scope, kind)).contexts
+            self._at_start = (await self._at("SubagentStart", self._about_subagent(), scope, kind)).contexts
+            return
         if not self._engine.has("SessionStart"):
-            return ()
+            return
         import tempfile
 
         from agent_cli.tools.shell.env_file import take_variables
@@ -171,7 +174,7 @@ class SessionHooks:
             wrong = await take_variables(file, self._tools.shell, self._tools.processes)
         if wrong:
             scope.notice(f"What a hook wrote to CLAUDE_ENV_FILE {wrong}.")
-        return result.contexts
+        self._at_start = result.contexts
 
     async def _at(
         self,
