@@ -123,3 +123,17 @@ async def test_a_change_that_cannot_be_read_refuses_the_call_and_names_the_hook(
         (result,) = [record for record in it.session.records if isinstance(record, ToolResult)]
         assert result.status == "failed" and (it.root / "a").read_text(encoding="utf-8") == "x"
         assert "rewriter" in result.text
+
+
+@pytest.mark.parametrize("allows", [False, True])
+async def test_what_a_hook_on_a_question_changes_is_what_it_allows(tmp_path: Path, allows: bool) -> None:
+    decision = {"updatedInput": {"command": "touch safe"}, **({"behavior": "allow"} if allows else {})}
+    answer = json.dumps({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
+    hook = Hook("PermissionRequest", f"echo '{answer}'", "Bash", name="rewriter", dialect="claude")
+    async with engine(tmp_path, say(call("shell", command="touch made")), say("done"), hooks=[hook]) as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        assert [path.name for path in it.root.iterdir()] == ["safe"]
+        asked = [item for each in it.of(ApprovalRequested) for item in each.items]
+        assert [item.preview for item in asked] == ([] if allows else ["touch safe"])
+        assert all("+command: touch safe" in item.rewrite for item in asked)
