@@ -299,16 +299,18 @@ class HookOutcome(msgspec.Struct, frozen=True):
 
 
 def combined(answers: Sequence[HookOutcome], arguments: Mapping[str, Any] | None = None) -> HookResult:
-    """Combine answers in order: the strictest decision, all texts. If two rewrite a call differently, it stays
-    unchanged and asks."""
+    """Combine answers in order: the strictest decision, all texts. If two rewrite a call differently, or one
+    rewrites a call that cannot be, it stays unchanged and asks."""
     strictest = max(answers, key=lambda each: _STRICTNESS[each.answer.decision], default=None)
     decision = strictest.answer.decision if strictest else None
     reasons = [each.answer.reason for each in answers if each.answer.decision == decision and each.answer.reason]
     changes = [_Change(each, made) for each in answers if (made := _rewritten(each, arguments)) is not None]
     clash = len({msgspec.json.encode(each.arguments, order="sorted") for each in changes}) > 1
-    if clash and _STRICTNESS[decision] < _STRICTNESS["ask"]:
+    fixed = next((each.hook.label for each in answers if _wants_the_impossible(each)), "")
+    if (clash or fixed) and _STRICTNESS[decision] < _STRICTNESS["ask"]:
         decision = "ask"
-        reasons = ["hooks want to change the call in different ways, so it is as the model made it"]
+        ways = "in different ways" if clash else f"and it cannot be changed by {fixed}"
+        reasons = [f"hooks want to change the call {ways}, so it is as the model made it"]
     chosen = changes[0] if changes and not clash else None
     diffs = _diffs(changes, arguments or {})
     stopping = next((each.answer for each in answers if each.answer.stop), None)
@@ -346,6 +348,17 @@ def _rewritten(each: HookOutcome, arguments: Mapping[str, Any] | None) -> dict[s
     except (AttributeError, TypeError, ValueError):
         made = given  # the tool refuses it, naming the hook
     return made if made != arguments else None
+
+
+def _wants_the_impossible(each: HookOutcome) -> bool:
+    """Return True if a hook changes a call that is put in other terms for it, from which there is no way back."""
+    wanted, named = each.answer.new_input, each.named
+    return (
+        wanted is not None
+        and named is not None
+        and named.back is None
+        and {**named.input, **wanted} != named.input
+    )
 
 
 def _diffs(changes: "Sequence[_Change]", arguments: Mapping[str, Any]) -> dict[int, str]:
