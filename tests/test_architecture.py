@@ -37,7 +37,6 @@ STANDS_ALONE = {
     "engine/tool_calls/inserted_commands.py": "loaded for a text that runs commands only",
     "fleet/batch/pace.py": "pure, and tested with a clock of its own",
     "hooks/http.py": "loaded for the first hook that posts to a server",
-    "hooks/rewrites.py": "loaded for the first hook that changes a call",
     "model/transport/content_coding.py": "loaded for an answer that is compressed only",
     "review/formats/github.py": "one format, beside the others",
     "sandbox/git_continuation.py": "formats of git's own, and pure",

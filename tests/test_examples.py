@@ -24,7 +24,7 @@ from agent_cli.protocol.records import (
     encode,
 )
 from agent_cli.session.costs import Costs
-from agent_cli.session.history import repair
+from agent_cli.session.history import RepairedHistory
 from agent_cli.session.projection import Projection
 from agent_cli.session.titles import title_of
 from agent_cli.store.catalog import describe, totals
@@ -52,7 +52,7 @@ def request_of(records: tuple[AnyRecord, ...], question: str) -> ModelRequest:
     """What the model would be sent if the session went on with a question."""
     header = records[0]
     assert isinstance(header, Header)
-    messages = repair([*Projection(records).visible(), UserMessage(id="next", text=question)])
+    messages = RepairedHistory().of([*Projection(records).visible(), UserMessage(id="next", text=question)])
     return ModelRequest(header.system, messages, ())
 
 
@@ -95,7 +95,7 @@ def test_every_request_an_example_ever_sent_is_still_valid(path: Path) -> None:
         if kind == "summary":
             check_request(request_of(records[:place], "Summarise."))
         else:
-            check_request(ModelRequest("", repair(Projection(records[:place]).visible()), ()))
+            check_request(ModelRequest("", RepairedHistory().of(Projection(records[:place]).visible()), ()))
     assert asked
 
 

@@ -11,8 +11,7 @@ import msgspec
 
 from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.skills.catalogue import SkillNews, catalogue, for_model, listed_names
-from agent_cli.extensions.skills.find import FoundSkills, find_skills
-from agent_cli.extensions.skills.scan import SkillCache, is_within_bounds, read_skill
+from agent_cli.extensions.skills.find import FoundSkills, SkillCache, find_skills, is_within_bounds, read_skill
 from agent_cli.extensions.skills.skill import Skill, SkillText
 from agent_cli.extensions.skills.skill_tool import skill_tools
 from agent_cli.protocol.messages import Message

@@ -20,7 +20,6 @@ from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.session.event_bus import TurnScope
 from agent_cli.store.session_file import StoreError
 from agent_cli.tools.kit.base import ToolError
-from agent_cli.tools.shell.background_jobs import Jobs
 
 from .context.compaction import ContextFull
 from .model_calls.budget import OverBudget
@@ -39,7 +38,8 @@ class Dispatcher:
         self.session = services.session
         self.bus = services.bus
         self.outcomes = Outcomes(services.bus, lambda: services.models.model.info.name)
-        self._job_notes = JobNotes(services.tools.jobs)
+        self._noted: dict[str, str] = {}
+        """The recorded state of each job."""
         self._turn: Turn | None = None
         self._leftover = Steers()
         self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
@@ -244,8 +244,23 @@ class Dispatcher:
         self.bus.emit(ev.SettingsChanged(model=model, mode=mode, effort=effort, submission_id=submission_id))
 
     async def control_job(self, change: ControlJob) -> str:
-        """Stop or keep a background job; see `control`."""
-        return await control(self.services.tools.jobs, change)
+        """Stop a background command, or let it outlive the session. Return what was done, in words.
+
+        Raises:
+            OperationRefused: there is no such job, it has ended, or it cannot be kept.
+        """
+        job = self.services.tools.jobs.get(change.job)
+        if job is None:
+            raise OperationRefused(f"There is no job {change.job}; /jobs lists them.")
+        if not job.is_running:
+            raise OperationRefused(f"Job {job.id} has ended: {job.state}.")
+        if change.action == "stop":
+            await job.stop()
+            return f"Job {job.id} is stopped."
+        try:
+            return f"Job {job.id} keeps running after the session; its output is in {job.keep()}"
+        except OSError as error:
+            raise OperationRefused(f"Job {job.id} cannot be kept: {error.strerror or error}") from error
 
     async def control_agent(self, change: ControlAgent) -> str:
         """Stop a sub-agent, send it a message or merge its work, and return what was done.
@@ -295,8 +310,19 @@ class Dispatcher:
         self.session.close()
 
     def _note_jobs(self, *, leaving: bool = False) -> None:
+        """Record each job whose state has changed. When `leaving`, running jobs that are not kept have ended."""
+        notes = []
+        for job in self.services.tools.jobs:
+            state = ENDED_WITH_US if leaving and job.state == "running" else job.state
+            if self._noted.get(job.id) != state:
+                self._noted[job.id] = state
+                identifier, log, pid = new_id("job"), str(job.log.path or ""), job.running.pid
+                note = JobStateChanged(
+                    id=identifier, job=job.id, command=job.command, state=state, log=log, pid=pid
+                )
+                notes.append(note)
         with contextlib.suppress(StoreError):  # only a note: the user is told about the job in any case
-            if notes := self._job_notes.take(leaving=leaving):
+            if notes:
                 self.session.append(*notes)
 
     def _warn(self, text: str, submission_id: str = "") -> None:
@@ -310,52 +336,3 @@ _ABORT_PATIENCE_S = 0.15
 
 
 ENDED_WITH_US = "ended with the session"
-
-
-class JobNotes:
-    """Creates one record per state change of each job."""
-
-    def __init__(self, jobs: Jobs) -> None:
-        self._jobs = jobs
-        self._noted: dict[str, str] = {}
-
-    def take(self, *, leaving: bool = False) -> tuple[JobStateChanged, ...]:
-        """Return records of the changes since the last call. When `leaving`, running jobs that are not kept count
-        as ended."""
-        notes = []
-        for job in self._jobs:
-            state = ENDED_WITH_US if leaving and job.state == "running" else job.state
-            if self._noted.get(job.id) == state:
-                continue
-            self._noted[job.id] = state
-            notes.append(
-                JobStateChanged(
-                    id=new_id("job"),
-                    job=job.id,
-                    command=job.command,
-                    state=state,
-                    log=str(job.log.path or ""),
-                    pid=job.running.pid,
-                )
-            )
-        return tuple(notes)
-
-
-async def control(jobs: Jobs, change: ControlJob) -> str:
-    """Stop a background command, or let it outlive the session. Return what was done, in words.
-
-    Raises:
-        OperationRefused: there is no such job, it has ended, or it cannot be kept.
-    """
-    job = jobs.get(change.job)
-    if job is None:
-        raise OperationRefused(f"There is no job {change.job}; /jobs lists them.")
-    if not job.is_running:
-        raise OperationRefused(f"Job {job.id} has ended: {job.state}.")
-    if change.action == "stop":
-        await job.stop()
-        return f"Job {job.id} is stopped."
-    try:
-        return f"Job {job.id} keeps running after the session; its output is in {job.keep()}"
-    except OSError as error:
-        raise OperationRefused(f"Job {job.id} cannot be kept: {error.strerror or error}") from error

@@ -13,20 +13,21 @@ from agent_cli.session.event_bus import EventBus, TurnScope
 from agent_cli.session.history import RepairedHistory
 from agent_cli.session.input_queue import Inbox
 from agent_cli.session.session import Session
+from agent_cli.store.state.daily_spend import SpendLog
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.registry import Registry
 
 from .context.compaction import AdditionsBuilder, Compactor
 from .context.reminders import Reminders
 from .context.token_meter import OfferedTools, TokenMeter
-from .model_calls.budget import BudgetLimits, DayLedger, SharedBudget
+from .model_calls.budget import BudgetLimits, SharedBudget
 from .model_calls.caller import ModelCaller
 from .model_calls.limits import PromptCalls, Settings
 from .model_calls.model_selection import Models
 from .permissions.active_policy import Permissions
 from .snapshot import SnapshotBuilder
 from .tool_calls.approval_requests import ApprovalRequests
-from .tool_calls.call_rules import BoundRule, TurnRules
+from .tool_calls.call_rules import BoundRule
 from .undo.turn_undo import TurnUndo
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     retry: RetryPolicy
     redacted: Callable[[Sequence[Message]], Sequence[Message]] = tuple
     """Returns messages with secrets removed, as they may be sent."""
-    day: DayLedger | None = None
+    day: SpendLog | None = None
     rules: Sequence[BoundRule] = ()
     hooks: "HookEngine | None" = None
     """Programs of the user that run at fixed points."""
@@ -143,10 +144,6 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
         emit = self.bus.emit if hooks is None else hooks.watching(self.bus.emit)
         return TurnScope(emit, submission_id, turn_id)
 
-    def turn_rules(self) -> TurnRules:
-        """Return the rules on calls, for one turn."""
-        return TurnRules(self.rules, str(self.tools.workspace.root))
-
     def request(self, messages: Sequence[Message]) -> ModelRequest:
         """Return a valid request: repaired, redacted, and with the offered tools."""
         return ModelRequest(
@@ -166,7 +163,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     async def attach(self, given: "UserInput") -> "Attachments":
         """Return the attachments of a prompt: its images, and everything it names that the policy and hooks allow.
         Files attached in full count as seen. The output of the user's commands comes first."""
-        from .context.mentions import attach, guarded_images, unguarded
+        from .context.mentions import attach, attach_commands, guarded_images, unguarded
 
         hosts, hooks = self.settings.private_hosts, self.session_hooks
         guard = partial(hooks.on_mention, self.scope()) if hooks is not None else unguarded
@@ -178,7 +175,5 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
         self.tools.seen.update(named.seen)
         brought = brought.joined(named)
         if given.commands:
-            from .context.sent_along import attach_commands
-
             brought = attach_commands(given.commands, self.tools).joined(brought)
         return brought

@@ -27,7 +27,6 @@ from .context.reminders import CLOSING, CONTINUE, LOST_CALLS
 from .model_calls.budget import OverBudget
 from .model_calls.limits import Limits
 from .recovery import Recovery
-from .tool_calls.approval_requests import UserQuestions
 from .tool_calls.loop_detector import LoopDetector
 from .tool_calls.runner import ToolRunner
 
@@ -67,7 +66,7 @@ class Turn:
         self._limits = Limits(services.settings.bounds, services.prompt_calls)
         self._tools = ToolRunner(services, self._guard, scope)
         self._recovery = Recovery(services, scope)
-        self._questions = UserQuestions(services.approvals, scope)
+        self._approvals = services.approvals
         services.reminders.begin_turn()
         services.permissions.begin_turn()
         self.steers = Steers()
@@ -168,7 +167,7 @@ class Turn:
             self.scope.notice(f"Stopped at the limit of {limit[1]}.")
             return limit[0]
         cost_warning = self._services.budget.warning() or (
-            self._services.caller.unpriced() if self._questions.is_interactive else ""
+            self._services.caller.unpriced() if self._approvals.interactive else ""
         )
         return (
             "declined" if cost_warning and not await self._confirm_continue(cost_warning, otherwise=True) else None
@@ -177,7 +176,7 @@ class Turn:
     def _warn_of_cost(self) -> None:
         """Show the cost warning at the end of a turn if no user is present; a user would be asked at the next
         step."""
-        if not self._questions.is_interactive and (cost_warning := self._services.budget.warning()):
+        if not self._approvals.interactive and (cost_warning := self._services.budget.warning()):
             self.scope.notice(cost_warning)
 
     async def _step(self) -> StopReason | None:
@@ -198,7 +197,8 @@ class Turn:
         except ContextFull as error:
             if self._recovery.offer_fewer_tools():
                 return None
-            chosen = await self._questions.choose_message_to_drop(str(error), self._services.compactor.largest(3))
+            largest = self._services.compactor.largest(3)
+            chosen = await self._approvals.choose_message_to_drop(str(error), largest, self.scope)
             if chosen is None:
                 raise
             mark = Marked(id=new_id("mark"), turn_id=self.scope.turn_id, message_id=chosen.id, mark="dropped")
@@ -291,7 +291,7 @@ class Turn:
 
     async def _confirm_continue(self, doubt: str, *, otherwise: bool) -> bool:
         """Return True if the user lets the turn continue; their guidance reaches the model at the next step."""
-        said = await self._questions.confirm_continue(doubt, otherwise=otherwise)
+        said = await self._approvals.confirm_continue(doubt, self.scope, otherwise=otherwise)
         if said.guidance:
             self.steers.append(said.guidance)
         return said.go_on
@@ -347,7 +347,7 @@ class Turn:
         agents = self._services.agents
         if agents is None:
             return False
-        if not self._services.approvals.interactive or self._services.parent is not None:
+        if not self._approvals.interactive or self._services.parent is not None:
             await agents.all_ended()
         return self._deliver_reports()
 
@@ -392,8 +392,7 @@ class Turn:
     async def _completed(self, user_input: UserInput) -> "tuple[str, Attachments]":
         """Return the text of a prompt with the output of its commands, and the texts sent along with it. Mentions
         in that output are not followed: the user did not write them."""
-        from .context.mentions import Attachments
-        from .context.sent_along import attach_text, origin_of
+        from .context.mentions import Attachments, attach_text, origin_of
 
         text, brought = user_input.text, Attachments()
         if user_input.insertions or user_input.allowed:

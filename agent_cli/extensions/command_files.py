@@ -6,14 +6,13 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from agent_cli.config.toml_text import parse_toml
 
 from .found_files import MOST_FILES, UnusableError, count_files, found_files, read_file, read_text
-from .front_matter import one_line, read_front_matter
+from .front_matter import entries, first_line, one_line, read_front_matter
 from .places import Place
 
 _PART = re.compile(r"[^\W\d_][\w-]*")
@@ -98,10 +97,10 @@ def _from_markdown(file: CommandFile, text: str) -> CommandFile:
     return msgspec.structs.replace(
         file,
         text=body,
-        description=one_line(values.get("description")) or _first_line(body),
+        description=one_line(values.get("description")) or first_line(body),
         hint=one_line(values.get("argument-hint")),
-        arguments=_listed(values.get("arguments")),
-        allowed=_listed(values.get("allowed-tools")),
+        arguments=tuple(entries(values.get("arguments"))),
+        allowed=tuple(entries(values.get("allowed-tools"))),
         unused=tuple(key for key in values if key not in _USED),
     )
 
@@ -116,16 +115,5 @@ def _from_toml(file: CommandFile, text: str) -> CommandFile:
         raise UnusableError("it has no `prompt`")
     body = prompt.strip("\n")
     unused = tuple(key for key in values if key not in ("prompt", "description"))
-    description = one_line(values.get("description")) or _first_line(body)
+    description = one_line(values.get("description")) or first_line(body)
     return msgspec.structs.replace(file, text=body, description=description, unused=unused)
-
-
-def _listed(value: Any) -> tuple[str, ...]:
-    """Return a list of names or rules, which is often written as one text; brackets protect their content."""
-    if isinstance(value, list):
-        return tuple(str(item) for item in value)
-    return tuple(re.findall(r"[^\s,(]+(?:\([^)]*\))?", value)) if isinstance(value, str) else ()
-
-
-def _first_line(text: str) -> str:
-    return next(line for line in text.split("\n") if line.strip()).strip().lstrip("#").strip()

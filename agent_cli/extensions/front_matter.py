@@ -64,3 +64,8 @@ def one_line(value: Any) -> str:
     if isinstance(value, list):
         return "[" + " ".join(str(item) for item in value) + "]"
     return "" if value is None else " ".join(str(value).split())
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a text that is not blank, without the marks of a heading."""
+    return one_line(next((line for line in text.split("\n") if line.strip()), "").strip().lstrip("#"))

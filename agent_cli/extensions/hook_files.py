@@ -40,11 +40,7 @@ HOOK_FILES_OF_PROJECTS: Mapping[str, Dialect] = {
 }
 """Files below a project's root, in reading order."""
 HOOK_FILES_OF_USERS: Mapping[str, Dialect] = {
-    ".claude/settings.json": "claude",
-    ".codex/hooks.json": "codex",
-    ".codex/config.toml": "codex",
-    ".gemini/settings.json": "gemini",
-    ".cursor/hooks.json": "cursor",
+    name: dialect for name, dialect in HOOK_FILES_OF_PROJECTS.items() if name != ".claude/settings.local.json"
 }
 """Files below the home directory."""
 PLACE = "hooks of "

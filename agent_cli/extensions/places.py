@@ -1,9 +1,11 @@
-"""Folders in which this agent and others look for skills, commands and agents, in order of precedence.
+"""Folders in which this agent and others look for skills, commands and agents, in order of precedence, and unique
+names for what is found there.
 
 Those of a project are in the working directory and every folder above it up to the root of its repository.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -14,67 +16,41 @@ Product = Literal["agent", "agents", "claude", "codex", "gemini", "opencode", "c
 """Product whose file format a folder uses; `agents` is the folder shared by several products."""
 Origin = Literal["project", "user", "plugin"]
 
-_PROJECT: Mapping[Kind, tuple[tuple[str, Product], ...]] = {
+_FOLDERS: Mapping[Kind, tuple[tuple[str, str, Product], ...]] = {
     "skills": (
-        (".agent/skills", "agent"),
-        (".agents/skills", "agents"),
-        (".claude/skills", "claude"),
-        (".codex/skills", "codex"),
-        (".gemini/skills", "gemini"),
-        (".opencode/skill", "opencode"),
-        (".opencode/skills", "opencode"),
-        (".cursor/skills", "cursor"),
-        (".kimi/skills", "kimi"),
-        (".pi/skills", "pi"),
+        (".agent/skills", "", "agent"),
+        ("", ".config/agents/skills", "agents"),
+        (".agents/skills", ".agents/skills", "agents"),
+        (".claude/skills", ".claude/skills", "claude"),
+        (".codex/skills", ".codex/skills", "codex"),
+        (".gemini/skills", ".gemini/skills", "gemini"),
+        (".opencode/skill", ".config/opencode/skill", "opencode"),
+        (".opencode/skills", ".config/opencode/skills", "opencode"),
+        (".cursor/skills", ".cursor/skills", "cursor"),
+        (".kimi/skills", ".kimi/skills", "kimi"),
+        (".pi/skills", ".pi/agent/skills", "pi"),
     ),
     "commands": (
-        (".agent/commands", "agent"),
-        (".claude/commands", "claude"),
-        (".codex/prompts", "codex"),
-        (".gemini/commands", "gemini"),
-        (".opencode/command", "opencode"),
-        (".opencode/commands", "opencode"),
-        (".cursor/commands", "cursor"),
+        (".agent/commands", "", "agent"),
+        (".claude/commands", ".claude/commands", "claude"),
+        (".codex/prompts", ".codex/prompts", "codex"),
+        (".gemini/commands", ".gemini/commands", "gemini"),
+        (".opencode/command", ".config/opencode/command", "opencode"),
+        (".opencode/commands", ".config/opencode/commands", "opencode"),
+        (".cursor/commands", ".cursor/commands", "cursor"),
     ),
     "agents": (
-        (".agent/agents", "agent"),
-        (".claude/agents", "claude"),
-        (".codex/agents", "codex"),
-        (".gemini/agents", "gemini"),
-        (".opencode/agent", "opencode"),
-        (".opencode/agents", "opencode"),
+        (".agent/agents", "", "agent"),
+        (".claude/agents", ".claude/agents", "claude"),
+        (".codex/agents", ".codex/agents", "codex"),
+        (".gemini/agents", ".gemini/agents", "gemini"),
+        (".opencode/agent", ".config/opencode/agent", "opencode"),
+        (".opencode/agents", ".config/opencode/agents", "opencode"),
     ),
 }
-_USER: Mapping[Kind, tuple[tuple[str, Product], ...]] = {
-    "skills": (
-        (".config/agents/skills", "agents"),
-        (".agents/skills", "agents"),
-        (".claude/skills", "claude"),
-        (".codex/skills", "codex"),
-        (".gemini/skills", "gemini"),
-        (".config/opencode/skill", "opencode"),
-        (".config/opencode/skills", "opencode"),
-        (".cursor/skills", "cursor"),
-        (".kimi/skills", "kimi"),
-        (".pi/agent/skills", "pi"),
-    ),
-    "commands": (
-        (".claude/commands", "claude"),
-        (".codex/prompts", "codex"),
-        (".gemini/commands", "gemini"),
-        (".config/opencode/command", "opencode"),
-        (".config/opencode/commands", "opencode"),
-        (".cursor/commands", "cursor"),
-    ),
-    "agents": (
-        (".claude/agents", "claude"),
-        (".codex/agents", "codex"),
-        (".gemini/agents", "gemini"),
-        (".config/opencode/agent", "opencode"),
-        (".config/opencode/agents", "opencode"),
-    ),
-}
+"""The folders of a project and those below the home directory; empty if a product has none there."""
 _MOST_FOLDERS_UP = 32
+_LONGEST_NAME = 64
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -102,10 +78,11 @@ def places(kind: Kind, *, root: Path, home: Path, config_dir: Path) -> tuple[Pla
     found = [
         Place(folder / name, product, "project")
         for folder in _upward(root, home)
-        for name, product in _PROJECT[kind]
+        for name, _, product in _FOLDERS[kind]
+        if name
     ]
     found.append(Place(config_dir / kind, "agent", "user"))
-    found += [Place(home / name, product, "user") for name, product in _USER[kind]]
+    found += [Place(home / name, product, "user") for _, name, product in _FOLDERS[kind] if name]
     return tuple(place for place in found if place.folder.is_dir())
 
 
@@ -115,3 +92,33 @@ def _upward(root: Path, home: Path) -> Iterator[Path]:
     above = [root, *root.parents][:_MOST_FOLDERS_UP]
     last = next((at for at, folder in enumerate(above) if (folder / ".git").exists()), 0)
     yield from (folder for folder in above[: last + 1] if folder != home)
+
+
+def unique_name(name: str, place: Place, is_taken: Callable[[str], bool]) -> str:
+    """Return the bare name if it is free, otherwise a name that includes the origin."""
+    return next(each for each in _candidates(name, place) if not is_taken(each))
+
+
+def _candidates(name: str, place: Place) -> Iterator[str]:
+    if place.plugin:
+        yield f"{place.plugin}:{name}"
+    else:
+        yield name
+        if place.origin == "user":
+            yield f"user:{name}"
+        yield f"{place.product}:{name}"
+        yield f"{place.origin}:{name}"
+        yield f"{place.origin}:{place.product}:{name}"
+    number = 2
+    while True:
+        yield f"{place.plugin or place.origin}:{name}-{number}"
+        number += 1
+
+
+def callable_name(name: str) -> str:
+    """Return a name in a form that can be typed: lower-case letters, digits, `-` and `_`."""
+    import unicodedata
+
+    plain = re.sub(r"[^\w-]+", "-", unicodedata.normalize("NFKC", name).lower())
+    plain = plain[:_LONGEST_NAME].strip("-_")
+    return plain if re.search(r"[^\W\d_]", plain) else ""

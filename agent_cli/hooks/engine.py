@@ -8,7 +8,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -68,6 +68,11 @@ class HookResult(msgspec.Struct, frozen=True):
     runs: tuple[HookRun, ...] = ()
     later: "tuple[asyncio.Task[HookResult], ...]" = ()
     """Answers of the hooks that run in the background."""
+
+    @property
+    def why(self) -> str:
+        """Why something is refused."""
+        return self.reason or self.stop_reason or "no reason given"
 
 
 class HookSession(msgspec.Struct, frozen=True):
@@ -262,7 +267,8 @@ class HookEngine:
             return HookProcess(problem=f"could not start: {error}")
         if done.cut:
             return HookProcess(problem=f"printed more than {MAX_OUTPUT // 1_000_000} MB and was stopped")
-        return HookProcess(done.exit_code, _decoded(done.stdout), _decoded(done.stderr))
+        said = (each.decode("utf-8", "replace") for each in (done.stdout, done.stderr))
+        return HookProcess(done.exit_code, *said)
 
     def _environment(self, hook: Hook) -> dict[str, str]:
         root = str(self._session.root)
@@ -296,16 +302,18 @@ class HookOutcome(msgspec.Struct, frozen=True):
 
 
 def combined(answers: Sequence[HookOutcome], arguments: Mapping[str, Any] | None = None) -> HookResult:
-    """Combine answers in order: the strictest decision, all texts. If two rewrite a call differently, it stays
-    unchanged and asks."""
+    """Combine answers in order: the strictest decision, all texts. If two rewrite a call differently, or one
+    rewrites a call that cannot be, it stays unchanged and asks."""
     strictest = max(answers, key=lambda each: _STRICTNESS[each.answer.decision], default=None)
     decision = strictest.answer.decision if strictest else None
     reasons = [each.answer.reason for each in answers if each.answer.decision == decision and each.answer.reason]
     changes = [_Change(each, made) for each in answers if (made := _rewritten(each, arguments)) is not None]
     clash = len({msgspec.json.encode(each.arguments, order="sorted") for each in changes}) > 1
-    if clash and _STRICTNESS[decision] < _STRICTNESS["ask"]:
+    fixed = next((each.hook.label for each in answers if _wants_the_impossible(each)), "")
+    if (clash or fixed) and _STRICTNESS[decision] < _STRICTNESS["ask"]:
         decision = "ask"
-        reasons = ["hooks want to change the call in different ways, so it is as the model made it"]
+        ways = "in different ways" if clash else f"and it cannot be changed by {fixed}"
+        reasons = [f"hooks want to change the call {ways}, so it is as the model made it"]
     chosen = changes[0] if changes and not clash else None
     diffs = _diffs(changes, arguments or {})
     stopping = next((each.answer for each in answers if each.answer.stop), None)
@@ -345,13 +353,48 @@ def _rewritten(each: HookOutcome, arguments: Mapping[str, Any] | None) -> dict[s
     return made if made != arguments else None
 
 
+def _wants_the_impossible(each: HookOutcome) -> bool:
+    """Return True if a hook changes a call that is put in other terms for it, from which there is no way back."""
+    wanted, named = each.answer.new_input, each.named
+    return (
+        wanted is not None
+        and named is not None
+        and named.back is None
+        and {**named.input, **wanted} != named.input
+    )
+
+
 def _diffs(changes: "Sequence[_Change]", arguments: Mapping[str, Any]) -> dict[int, str]:
-    """Return the diff of each answer's changes, by the identity of the answer."""
+    """Return the diff of each answer's changes, for display and for the record, by the identity of the answer."""
     if not changes:
         return {}
-    from .rewrites import rewrite_diff
+    from agent_cli.workspace.editing.unified_diff import unified_diff
 
-    return {id(each.by): rewrite_diff(arguments, each.arguments, each.by.hook.label) for each in changes}
+    before = _as_text(arguments)
+    found = {id(each.by): unified_diff(before, _as_text(each.arguments), each.by.hook.label) for each in changes}
+    return {by: diff.text.rstrip("\n") for by, diff in found.items()}
+
+
+def _as_text(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments of a call for a diff: one value per line, texts split into their lines."""
+    return "".join(f"{line}\n" for key, value in arguments.items() for line in _lines(key, value))
+
+
+def _lines(name: str, value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            for key, inner in value.items():
+                yield from _lines(f"{name}.{key}", inner)
+        case list() if value:
+            for at, inner in enumerate(value, 1):
+                yield from _lines(f"{name} {at}", inner)
+        case str() if "\n" in value:
+            yield f"{name}:"
+            yield from (f"  {line}" for line in value.split("\n"))
+        case str():
+            yield f"{name}: {value}"
+        case _:
+            yield f"{name}: {msgspec.json.encode(value).decode()}"
 
 
 def _messages(each: HookOutcome) -> tuple[str, ...]:
@@ -390,7 +433,3 @@ def _argv(hook: Hook, env: Mapping[str, str]) -> Sequence[str]:
             return (named, "-c", line)
         case other:
             raise ProcessError(f"there is no shell named {other}")
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "replace")

@@ -159,7 +159,8 @@ def _leaving(action: Action, verdict: Allow | Ask, policy: Policy) -> str:
         case RunCommand() if not policy.sandboxed:
             from .shell.line import is_read
 
-            return "" if is_read(action.command, action.cwd, policy) else "its effect is not known"
+            facts = _with_facts(action, policy)  # earlier commands may have changed what the line means
+            return "" if is_read(action.command, action.cwd, facts) else "its effect is not known"
         case SendInput() if not policy.sandboxed:
             return "its input may do anything"
         case _:

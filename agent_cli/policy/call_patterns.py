@@ -1,7 +1,7 @@
 """Patterns for tool calls, used by rules about the order of calls: a tool's name, or the effect of a call in the
 form of a permission rule."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -11,8 +11,6 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from .rules.rule import Rule, RuleError, matches_path, matches_words, parse_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .shell.parser import SimpleCommand
 
 _NAME = lazy_regex(r"[A-Za-z_][\w.-]*")
@@ -63,44 +61,34 @@ def count(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: st
     return sum(_covers(pattern.rule, action, root) for action in actions)
 
 
-def matches_surely(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Return True if a call matches beyond doubt, for rules that require. All parts of a command line must have
-    run when it succeeds, so only `&&` may join them. It must run where the rule expects it: in the root, with
-    nothing altered that decides which program a name runs."""
-
-    def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
-        return any(_is_plain(rule, part) for part in parts)
-
-    return _is_shell(pattern, holds, tool, actions, root)
-
-
-def matches_only(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Return True if a call surely matches and does nothing else."""
-
-    def holds(parts: "list[SimpleCommand]", rule: Rule) -> bool:
-        return all(_is_plain(rule, part) and set(part.writes) <= {"/dev/null"} for part in parts)
-
-    return _is_shell(pattern, holds, tool, actions, root)
-
-
-def ends_with(pattern: CallPattern, tool: str, actions: tuple[Action, ...], root: str) -> bool:
-    """Return True if the last part of a call surely matches."""
-    return _is_shell(pattern, lambda parts, rule: _is_plain(rule, parts[-1]), tool, actions, root)
-
-
-def _is_shell(
+def matches_surely(
     pattern: CallPattern,
-    holds: "Callable[[list[SimpleCommand], Rule], bool]",
     tool: str,
     actions: tuple[Action, ...],
     root: str,
+    which: Literal["any", "all", "last"] = "any",
 ) -> bool:
-    """Return True if a command line satisfies `holds`; for other calls, if they match."""
+    """Return True if a call matches beyond doubt, for rules that require. All parts of a command line must have
+    run when it succeeds, so only `&&` may join them. It must run where the rule expects it: in the root, with
+    nothing altered that decides which program a name runs. `which` of the parts must match; with `all`, the line
+    does nothing else."""
     rule = pattern.rule
     if rule is None or rule.kind != "shell":
         return may_match(pattern, tool, actions, root)
-    commands = [action for action in actions if isinstance(action, RunCommand) and _is_as_started(action, root)]
-    return any((parts := _joined(action.command)) and holds(parts, rule) for action in commands)
+    lines = [
+        _joined(each.command) for each in actions if isinstance(each, RunCommand) and _is_as_started(each, root)
+    ]
+    match which:
+        case "any":
+            return any(_is_plain(rule, part) for parts in lines for part in parts)
+        case "all":
+            return any(parts and all(_is_all(rule, part) for part in parts) for parts in lines)
+        case "last":
+            return any(_is_plain(rule, part) for parts in lines for part in parts[-1:])
+
+
+def _is_all(rule: Rule, part: "SimpleCommand") -> bool:
+    return _is_plain(rule, part) and set(part.writes) <= {"/dev/null"}
 
 
 def _is_as_started(action: RunCommand, root: str) -> bool:

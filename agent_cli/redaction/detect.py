@@ -28,16 +28,12 @@ def open_key_block(text: str, base: int) -> int:
         match = shapes.KEY_BLOCK.match(text, at)
         if match is None:
             begun = shapes.KEY_BEGIN.match(text, at)
-            if _lines_left(text, at) < shapes.LINES_OF_NO_KEY if begun else _PARTIAL_BEGIN.fullmatch(text, at):
+            if text.count("\n", at) < shapes.LINES_OF_NO_KEY if begun else _PARTIAL_BEGIN.fullmatch(text, at):
                 return at
-        elif not shapes.KEY_END.search(match.group()) and _lines_left(text, match.end()) < shapes.LINES_BEHIND_KEY:
+        elif not shapes.KEY_END.search(match.group()) and text.count("\n", match.end()) < shapes.LINES_BEHIND_KEY:
             return at
         at = text.find(shapes.KEY_BEGINS, match.end() if match else at + 1)
     return len(text)
-
-
-def _lines_left(text: str, start: int) -> int:
-    return text.count("\n", start)
 
 
 def in_context(text: str, assignments: bool, found: tuple[Span, ...]) -> Iterator[Span]:

@@ -297,33 +297,20 @@ def _strength(
     )
 
 
-_ADVICE = (
-    (
-        "max_*_namespaces exceeded",
-        "user namespaces are switched off; as root: sysctl user.max_user_namespaces=15000",
-    ),
-    (
-        "No permissions to create",
-        "namespaces are forbidden here; as root: sysctl kernel.unprivileged_userns_clone=1, or start the container"
-        " with --security-opt seccomp=unconfined",
-    ),
-    (
-        "Creating new namespace failed",
-        "namespaces are forbidden here; start the container with --security-opt seccomp=unconfined",
-    ),
-    (
-        "setting up uid map",
-        "AppArmor blocks it; as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-    (
-        "RTM_NEWADDR",
-        "AppArmor blocks it; as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-    ("Unknown option", "this version of bubblewrap is too old: it needs 0.4 or later"),
-)
+_APPARMOR = "AppArmor blocks it; as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+_NAMESPACES = "namespaces are forbidden here;"
+_START = "start the container with --security-opt seccomp=unconfined"
+_ADVICE = {
+    "max_*_namespaces": "user namespaces are switched off; as root: sysctl user.max_user_namespaces=15000",
+    "No permissions to create": f"{_NAMESPACES} as root: sysctl kernel.unprivileged_userns_clone=1, or {_START}",
+    "Creating new namespace failed": f"{_NAMESPACES} {_START}",
+    "setting up uid map": _APPARMOR,
+    "RTM_NEWADDR": _APPARMOR,
+    "Unknown option": "this version of bubblewrap is too old: it needs 0.4 or later",
+}
 
 
 def _advice(said: str) -> str:
     """Return what the user can do about a failure of bubblewrap."""
-    known = next((advice for part, advice in _ADVICE if part in said), "")
+    known = next((advice for part, advice in _ADVICE.items() if part in said), "")
     return known or said.removeprefix("bwrap: ")[:200]

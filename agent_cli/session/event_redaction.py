@@ -86,7 +86,7 @@ class EventRedactor:
             case ev.RetryScheduled() | ev.FellBack():
                 self._said = None  # the text streamed so far is void
                 return [self.whole(event)]
-            case _ if type(event) in _ENDS_TEXT:
+            case _ if isinstance(event, _ENDS_TEXT):
                 return [*self._rest_of_text(), self.whole(event)]
             case _:
                 return [self.whole(event)]
@@ -159,17 +159,10 @@ class EventRedactor:
         return [ev.ToolOutput(call_id=call_id, text=entry[1].feed("", final=True), submission_id=entry[0])]
 
 
-_ENDS_TEXT = frozenset(
-    {
-        ev.AnswerCompleted,
-        ev.ToolCallRequested,
-        ev.TurnCompleted,
-        ev.TurnAborted,
-        ev.TurnFailed,
-        ev.OperationCompleted,
-    }
-    | {ev.OperationFailed, ev.SessionClosed, ev.ApprovalRequested, ev.QuestionAsked}
-)
+_ENDS_TEXT = (
+    ev.AnswerCompleted, ev.ToolCallRequested, ev.TurnCompleted, ev.TurnAborted, ev.TurnFailed,
+    ev.OperationCompleted, ev.OperationFailed, ev.SessionClosed, ev.ApprovalRequested, ev.QuestionAsked,
+)  # fmt: skip
 
 
 def _nested(event: ev.AgentEvent, mask: Callable[[ev.AnyEvent], ev.AnyEvent]) -> ev.AgentEvent:

@@ -91,15 +91,11 @@ def folded(messages: Sequence[Message], cut: int, fold: CompactionSaved, pinned:
     return [summary, *stay, *messages[cut:]]
 
 
-def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return a valid conversation: exactly one result per call, directly after its message and in call order;
-    arguments that are JSON objects; no empty messages; a user message first."""
-    return RepairedHistory().of(messages)
-
-
 class RepairedHistory:
-    """A repaired conversation, cached for the next request. If that begins with the same messages, only the new
-    ones are processed, and the earlier ones stay identical objects."""
+    """A valid conversation, cached for the next request: exactly one result per call, directly after its message
+    and in call order; arguments that are JSON objects; no empty messages; a user message first. If the next
+    request begins with the same messages, only the new ones are processed, and the earlier ones stay identical
+    objects."""
 
     def __init__(self) -> None:
         self._begin()
@@ -111,7 +107,7 @@ class RepairedHistory:
         self._has_stubs = False
 
     def of(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return the messages, repaired as by `repair`."""
+        """Return the messages, repaired."""
         messages = tuple(messages)
         # The result of a call without one may still arrive, and it belongs directly after that call.
         if self._has_stubs or not begins_with(messages, self._seen):

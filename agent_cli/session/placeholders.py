@@ -43,12 +43,10 @@ def shorten(result: ToolResult, keep_chars: int) -> ToolResult:
     return msgspec.structs.replace(result, text=f"{head}\n{gap}\n{tail}", display="", images=())
 
 
-def without_long_texts(message: AssistantMessage | ToolResult) -> AssistantMessage | ToolResult:
+def without_long_texts(message: AssistantMessage | ToolResult) -> Message:
     """Return the message without its long texts, to keep its place in the conversation."""
-    if isinstance(message, ToolResult):
-        return msgspec.structs.replace(message, text="", display="", images=())
-    calls = tuple(msgspec.structs.replace(call, arguments="{}", signature="") for call in message.calls)
-    return msgspec.structs.replace(message, text="", reasoning=(), calls=calls)
+    bare = _instead(message, "")
+    return msgspec.structs.replace(bare, display="") if isinstance(bare, ToolResult) else bare
 
 
 def preserved_message(message: Message) -> Message:

@@ -35,19 +35,7 @@ and hints sent with it. `files`: results of tools that read or change files."""
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 
 _COMMANDS = frozenset({"shell", "jobs"})
-_FILES = frozenset(
-    {
-        "read_file",
-        "write_file",
-        "edit_file",
-        "apply_patch",
-        "list_dir",
-        "grep",
-        "glob",
-        "repo_map",
-        "edit_notebook",
-    }
-)
+_FILES = frozenset("read_file write_file edit_file apply_patch list_dir grep glob repo_map edit_notebook".split())
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

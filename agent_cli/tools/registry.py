@@ -18,11 +18,9 @@ from .kit.schema import fields_in_words, object_schema
 from .search.grep_glob import Glob, Grep
 from .search.list_dir import ListDir
 from .search.repo_map import RepoMap
-from .session.ask_user import AskUser
-from .session.finish import Finish
 from .session.memory import MemoryTool
 from .session.recall import Recall, SearchHistory
-from .session.update_plan import UpdatePlan
+from .session.turn import AskUser, Finish, UpdatePlan
 from .shell.jobs import JobsTool
 from .shell.shell import Shell
 from .web.fetch import WebFetch

@@ -19,7 +19,6 @@ from agent_cli.config.call_rule_schema import ToolRule
 from agent_cli.engine.agent import Agent
 from agent_cli.engine.context.prompt_parts import PromptAdditions
 from agent_cli.engine.dispatch import Dispatcher
-from agent_cli.engine.model_calls.budget import DayLedger
 from agent_cli.engine.model_calls.limits import Bounds, Settings
 from agent_cli.engine.model_calls.model_selection import Models
 from agent_cli.engine.permissions.active_policy import Permissions, SpecialPaths
@@ -43,6 +42,7 @@ from agent_cli.session.event_bus import EventBus
 from agent_cli.session.projection import Projection
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import NewSessionFile, SessionFile, read_session
+from agent_cli.store.state.daily_spend import SpendLog
 from agent_cli.store.state.grants import GrantFile
 from agent_cli.tools.kit.base import ToolContext
 from agent_cli.tools.new_context import new_context
@@ -172,7 +172,7 @@ def build(
     session: Session | None = None,
     fallbacks: Mapping[str, Model] = MappingProxyType({}),
     retry: RetryPolicy | None = None,
-    day: DayLedger | None = None,
+    day: SpendLog | None = None,
     finish_plan: bool = False,
     small: str = "",
     tool_rules: Sequence[Mapping[str, Any]] = (),

@@ -148,4 +148,4 @@ def with_memory(base: Path) -> dict[str, Memory]:
 
 def sent(records: Sequence[AnyRecord]) -> tuple[Message, ...]:
     """The messages of the next request, from nothing but records."""
-    return history.repair(Projection(records).visible())
+    return history.RepairedHistory().of(Projection(records).visible())

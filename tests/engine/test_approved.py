@@ -21,6 +21,7 @@ from agent_cli.protocol.operations import (
     RemoveGrant,
     UserInput,
 )
+from agent_cli.store.state.grants import GrantFile
 from agent_cli.tools.registry import default_registry
 from agent_cli.ui.dialogs.approval_decisions import split_hunks
 from tests.engine.harness import approve_all, engine, refuse_all
@@ -368,6 +369,15 @@ async def test_a_saved_rule_that_is_removed_does_not_hold_any_more(tmp_path: Pat
     async with engine(tmp_path, say(call("shell", command="touch more")), say("ok"), interactive=False) as it:
         await it.prompt("go")
         assert it.of(ToolCallFinished)[0].status == "denied", "nor after a restart"
+
+
+async def test_a_rule_that_another_session_saved_is_removed_and_its_place_is_said(tmp_path: Path) -> None:
+    async with engine(tmp_path, say("ok")) as it:
+        other = GrantFile(tmp_path / "state" / "project.json")
+        other.add("shell(touch *)")
+        done = await it.do(RemoveGrant("shell(touch *)"))
+        assert isinstance(done, OperationCompleted) and done.detail == f"Removed shell(touch *) ({other.path})."
+        assert other.rules() == ()
 
 
 @pytest.mark.parametrize("answers", [(False, True), (True, False)])

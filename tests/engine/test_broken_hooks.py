@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.hooks.definition import DECIDING, Event, Hook
-from agent_cli.protocol.events import ApprovalRequested, Compacted, Notice, TurnAborted
+from agent_cli.protocol.events import ApprovalRequested, Compacted, Notice, OperationFailed, TurnAborted
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import Compact, Interrupt, Operation, UserInput
 from tests.engine.harness import Engine, approve_all, engine
@@ -86,8 +86,9 @@ async def test_a_refused_compaction_is_none_when_its_summary_is_only_shown(tmp_p
         await it.prompt("go")
         await it.prompt("and on")
         asked = len(it.model.requests)
-        await it.do(Compact(preview=True))
+        end = await it.do(Compact(preview=True))
         assert len(it.model.requests) == asked and not it.of(Compacted)
+        assert isinstance(end, OperationFailed) and "was not compacted" in end.error.message
 
 
 async def test_where_a_hook_refuses_a_compaction_results_are_not_shortened_either(tmp_path: Path) -> None:
@@ -96,8 +97,9 @@ async def test_where_a_hook_refuses_a_compaction_results_are_not_shortened_eithe
     async with engine(tmp_path, *script, hooks=[Hook("PreCompact", "exit 2")], mode="yolo") as it:
         await it.prompt("go")
         before = it.session.visible()
-        await it.do(Compact())
+        end = await it.do(Compact())
         assert it.session.visible() == before
+        assert isinstance(end, OperationFailed) and "nothing to compact" not in end.error.message
 
 
 async def test_the_way_out_of_a_hook_that_refuses_every_prompt_is_said(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class Watched:
 
     def look(self) -> None:
         assert self.session is not None
-        self.visible[len(self.session.records)] = history.repair(self.session.visible())
+        self.visible[len(self.session.records)] = history.RepairedHistory().of(self.session.visible())
 
     def sync(self) -> None:
         self._file.sync()
@@ -234,7 +234,7 @@ def check_reopened(talk: Undisturbed, write: Write, data: bytes, cut: int, path:
     assert count in (write.saved, whole, write.saved + len(had)) or loaded.torn or loaded.damage
     session = Session(loaded.records, file, saved=True, reread=lambda: read_session(path).records)
     same_facts(session)
-    now = history.repair(session.visible())
+    now = history.RepairedHistory().of(session.visible())
     in_order = loaded.records == talk.records[:count]
     if in_order:
         assert now == talk.visible.get(count, long_talk.sent(talk.records[:count]))

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from agent_cli.hooks.definition import Hook
-from agent_cli.protocol.events import Notice, Steered, ToolCallStarted, TurnCompleted
+from agent_cli.protocol.events import Attached, Notice, Steered, ToolCallStarted, TurnCompleted
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import Steer, UserInput
 from tests.engine.harness import engine, refuse_all
@@ -34,6 +34,17 @@ async def test_guidance_that_a_hook_refuses_does_not_reach_the_model(tmp_path: P
         assert not it.session.view.waiting
 
 
+async def test_what_hooks_say_at_the_beginning_outlasts_a_first_prompt_that_is_refused(tmp_path: Path) -> None:
+    start = Hook("SessionStart", "echo 'the build is broken'", name="start")
+    async with engine(tmp_path, say("one"), say("two"), hooks=[start, GUARD]) as it:
+        await it.prompt("the private plan")
+        assert not it.model.requests
+        await it.prompt("go")
+        assert str(it.model.requests[-1]).count("the build is broken") == 1
+        await it.prompt("go on")
+        assert str(it.model.requests[-1].messages[-1]).count("the build is broken") == 0
+
+
 async def test_a_turn_ends_where_all_that_would_have_it_go_on_is_refused(tmp_path: Path) -> None:
     opened = asyncio.Event()
     async with engine(tmp_path, say("done", Gate(opened)), hooks=[GUARD]) as it:
@@ -55,6 +66,16 @@ async def test_words_that_come_with_a_refusal_pass_the_hooks_on_prompts(tmp_path
         assert "private" not in f"{first}" and "refused this call" in first.text
         assert "They said: be brief" in second.text and "mind the style" in second.text
         assert any("not that" in event.text for event in it.of(Notice))
+
+
+async def test_the_reason_of_a_hook_that_stops_everything_is_said_of_a_mention(tmp_path: Path) -> None:
+    stop = """echo '{"continue": false, "stopReason": "not these"}'"""
+    async with engine(tmp_path, say("done"), hooks=[Hook("PreToolUse", stop, "read_file", name="no")]) as it:
+        (it.root / "plan.txt").write_text("blue heron")
+        await it.prompt("look at @plan.txt")
+        (shown,) = it.of(Attached)
+        assert "a hook refused it: not these" in shown.note
+        assert "blue heron" not in str(it.model.requests[-1])
 
 
 async def test_a_command_that_a_rule_runs_after_an_edit_passes_the_hooks(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def changes(chance: random.Random, records: list[AnyRecord]) -> Iterator[AnyReco
 
 
 def a_request(chance: random.Random, provider: str) -> ModelRequest:
-    messages = history.repair(Projection(a_history(chance, provider)).visible())
+    messages = history.RepairedHistory().of(Projection(a_history(chance, provider)).visible())
     asked = ModelRequest(
         system=chance.choice(("", "Be good.")),
         messages=messages or (UserMessage(id="u", text="hi"),),

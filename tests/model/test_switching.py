@@ -27,7 +27,7 @@ from agent_cli.protocol.messages import (
     ToolResult,
     UserMessage,
 )
-from agent_cli.session.history import repair
+from agent_cli.session.history import RepairedHistory
 from tests.fuzz import LEVEL, tries
 from tests.model import strict, strict_anthropic, strict_responses
 from tests.model.scenarios import TOOL, answer
@@ -70,7 +70,9 @@ class Talk:
     async def step(self, side: Side, model: Model) -> None:
         """One answer and the results of its calls: every other one has failed, with pictures or nothing."""
         tool = ToolSpec("read", "Reads.", {"type": "object", "properties": {}})
-        request = ModelRequest("be good", repair(self.messages), (tool,), effort=side.effort, session_id="s" * 80)
+        request = ModelRequest(
+            "be good", RepairedHistory().of(self.messages), (tool,), effort=side.effort, session_id="s" * 80
+        )
         got = await answer(model, request)
         self.messages.append(
             AssistantMessage(
@@ -280,7 +282,7 @@ def history(steps: list[Any]) -> list[Message]:
 
 def check_history(steps: list[Any], may_call: bool, refused: tuple[str, ...]) -> None:
     """Every provider takes the request, whatever was learnt of it."""
-    messages = repair(history(steps))
+    messages = RepairedHistory().of(history(steps))
     for dialect, side, complaint in DIALECTS:
         request = ModelRequest("s", messages, (TOOL,), may_call=may_call, effort=side.effort)
         written = dialect.write(request, LearnedLimits(refused=refused))

@@ -115,3 +115,15 @@ def test_after_a_fetch_even_allowed_ways_out_ask(mode: str) -> None:
 def test_input_for_a_running_shell_is_no_way_round(text: str) -> None:
     for mode in ("ask", "auto-edit", "yolo"):
         assert not isinstance(authorize(SendInput("bash", text), ruled(mode=mode, sandboxed=False)), Allow)
+
+
+@pytest.mark.parametrize("line", ["for x in a b; do echo $x; done", "cd sub && touch made"])
+def test_a_line_that_earlier_commands_gave_another_meaning_asks_where_no_sandbox_holds_it(line: str) -> None:
+    """As `declare -i x` does: each word of the loop is then evaluated."""
+    untrusted = ruled(mode="yolo", sandboxed=False, untrusted="a page")
+    assert isinstance(authorize(RunCommand(line, ROOT), untrusted), Allow)
+    changed = RunCommand(line, ROOT, altered=("x", "CDPATH"))
+    assert not isinstance(authorize(changed, untrusted), Allow)
+    assert isinstance(authorize(changed, ruled(mode="yolo", sandboxed=False)), Allow), (
+        "without such text as before"
+    )

@@ -34,7 +34,6 @@ from agent_cli.session.history import (
     OpenCall,
     RepairedHistory,
     active_messages,
-    repair,
 )
 from agent_cli.session.placeholders import shorten
 from agent_cli.session.projection import Projection
@@ -96,16 +95,16 @@ def ids(records: list[AnyRecord]) -> list[str]:
 
 def test_a_whole_conversation_is_left_as_it_is() -> None:
     messages = (user("u"), answer("a", "c1", "c2"), result("c1"), result("c2"), answer("b"), user("v", "t2"))
-    assert repair(messages) == messages
+    assert RepairedHistory().of(messages) == messages
 
 
 def test_a_result_without_its_call_is_left_out() -> None:
-    assert repair((user("u"), result("c9"), answer("a"), result("c8"))) == (user("u"), answer("a"))
+    assert RepairedHistory().of((user("u"), result("c9"), answer("a"), result("c8"))) == (user("u"), answer("a"))
 
 
 def test_of_two_results_of_a_call_the_first_counts() -> None:
     second = result("c1", id="second", text="again")
-    assert repair((user("u"), answer("a", "c1"), result("c1"), second)) == (
+    assert RepairedHistory().of((user("u"), answer("a", "c1"), result("c1"), second)) == (
         user("u"),
         answer("a", "c1"),
         result("c1"),
@@ -114,30 +113,42 @@ def test_of_two_results_of_a_call_the_first_counts() -> None:
 
 def test_a_call_without_a_result_is_answered_as_of_unknown_outcome() -> None:
     messages = (user("u"), answer("a", "c1", "c2"), result("c2"), user("v", "t2"))
-    assert repair(messages) == (user("u"), answer("a", "c1", "c2"), stub("c1"), result("c2"), user("v", "t2"))
+    assert RepairedHistory().of(messages) == (
+        user("u"),
+        answer("a", "c1", "c2"),
+        stub("c1"),
+        result("c2"),
+        user("v", "t2"),
+    )
 
 
 def test_results_come_right_behind_their_message_in_the_order_of_the_calls() -> None:
     steer = user("steer")
     messages = (user("u"), answer("a", "c1", "c2"), result("c2"), steer, result("c1"))
-    assert repair(messages) == (user("u"), answer("a", "c1", "c2"), result("c1"), result("c2"), steer)
+    assert RepairedHistory().of(messages) == (
+        user("u"),
+        answer("a", "c1", "c2"),
+        result("c1"),
+        result("c2"),
+        steer,
+    )
 
 
 @each_row("arguments", ["", "{", '{"a": 1', "[]", '"text"', "3", "null", "{'a': 1}", '{"a": 1} {"b": 2}'])
 def test_arguments_that_are_no_object_are_sent_as_an_empty_one(arguments: str) -> None:
     messages = (user("u"), answer("a", "c1", arguments=arguments), result("c1"))
-    assert repair(messages) == (user("u"), answer("a", "c1"), result("c1"))
+    assert RepairedHistory().of(messages) == (user("u"), answer("a", "c1"), result("c1"))
 
 
 @pytest.mark.parametrize("arguments", ["{}", '{"a": [1, {"b": null}]}', ' {"a": "ü"} '])
 def test_arguments_that_are_an_object_are_sent_letter_by_letter(arguments: str) -> None:
     messages = (user("u"), answer("a", "c1", arguments=arguments), result("c1"))
-    assert repair(messages) == messages
+    assert RepairedHistory().of(messages) == messages
 
 
 def test_messages_that_say_nothing_are_left_out() -> None:
     empty = (user("e", text=" \n"), answer("a", text=""), answer("b", text=" \t"))
-    assert repair((user("u"), *empty, answer("c"))) == (user("u"), answer("c"))
+    assert RepairedHistory().of((user("u"), *empty, answer("c"))) == (user("u"), answer("c"))
 
 
 def test_a_message_without_text_stays_when_it_says_something_else() -> None:
@@ -147,25 +158,25 @@ def test_a_message_without_text_stays_when_it_says_something_else() -> None:
         result("c1", text=""),
         user("picture", text="", images=(Image("image/png", "AAAA"),)),
     )
-    assert repair(messages) == messages
+    assert RepairedHistory().of(messages) == messages
 
 
 def test_an_interrupted_answer_is_marked() -> None:
     stopped = answer("a", finish="interrupted", text="I was ab")
     marked = msgspec.structs.replace(stopped, text=f"I was ab\n\n{INTERRUPTED}")
-    assert repair((user("u"), stopped)) == (user("u"), marked)
-    assert repair((user("u"), answer("a", finish="interrupted", text=" "))) == (user("u"),)
+    assert RepairedHistory().of((user("u"), stopped)) == (user("u"), marked)
+    assert RepairedHistory().of((user("u"), answer("a", finish="interrupted", text=" "))) == (user("u"),)
 
 
 @pytest.mark.parametrize("first", [answer("a"), answer("a", "c1")], ids=["text", "call"])
 def test_a_conversation_begins_with_the_user(first: Message) -> None:
-    repaired = repair((first, result("c1"), user("u", "t2")))
+    repaired = RepairedHistory().of((first, result("c1"), user("u", "t2")))
     assert repaired[0] == UserMessage(id="start", text="[The beginning could not be read.]", origin="hint")
     assert repaired[1] == first and repaired[-1] == user("u", "t2")
 
 
 def test_nothing_stays_nothing() -> None:
-    assert repair(()) == () and visible([]) == []
+    assert RepairedHistory().of(()) == () and visible([]) == []
 
 
 def test_what_was_mended_needs_no_mending() -> None:
@@ -175,8 +186,8 @@ def test_what_was_mended_needs_no_mending() -> None:
         answer("b", finish="interrupted", text=""),
         result("c2"),
     )
-    once = repair(torn)
-    assert repair(once) == once
+    once = RepairedHistory().of(torn)
+    assert RepairedHistory().of(once) == once
 
 
 # undo and redo
@@ -196,8 +207,8 @@ def test_a_history_kept_from_request_to_request_is_as_one_repaired_anew(
     messages: list[Message] = []
     for added in growth:
         messages = [*messages, *added]
-        assert kept.of(messages) == repair(messages)
-    assert kept.of(messages[:cut]) == repair(messages[:cut]), "after a rewind"
+        assert kept.of(messages) == RepairedHistory().of(messages)
+    assert kept.of(messages[:cut]) == RepairedHistory().of(messages[:cut]), "after a rewind"
 
 
 def test_what_was_sent_stays_the_same_object() -> None:

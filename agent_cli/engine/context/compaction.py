@@ -57,13 +57,6 @@ class ContextFull(Exception):
     """Nothing more can be reduced, and the next request would not fit. The message lists the largest parts."""
 
 
-class _Draft(msgspec.Struct, frozen=True):
-    """A previewed summary that is not in force yet."""
-
-    through: str
-    kept: tuple[str, ...]
-
-
 class Compactor:
     """Compacts the conversation of one session."""
 
@@ -73,7 +66,8 @@ class Compactor:
         self._services = services
         self._not_below = 0
         self._failures = 0
-        self._draft: _Draft | None = None
+        self._draft: CompactionSaved | None = None
+        """A previewed compaction that is not in force yet."""
 
     @property
     def threshold(self) -> int:
@@ -128,6 +122,10 @@ class Compactor:
             return True
         return self._shorten(_SHORTEN_STEPS[-1:], scope)
 
+    def has_older_part(self) -> bool:
+        """Return True if a part of the conversation could be summarized."""
+        return self._cut() > 0
+
     async def reduce_refused(self, scope: TurnScope) -> bool:
         """Compact after the provider refused a request as too large. Return True if the conversation became
         smaller."""
@@ -143,8 +141,7 @@ class Compactor:
         if not summary:
             return False
         older = self._session.visible()[:cut]
-        fold = self._fold(older, "", summary, "summary")
-        self._draft = _Draft(fold.through, fold.kept)
+        fold = self._draft = self._fold(older, "", summary, "summary")
         before, after = self._sizes(fold)
         scope.emit(Compacted(before=before, after=after, how="preview", summary=fold.summary))
         return True
@@ -152,9 +149,9 @@ class Compactor:
     def keep_summary(self, text: str, scope: TurnScope) -> bool:
         """Use a text as the summary: of the last previewed part if it is still unchanged, otherwise in place of
         the summary in force. Return False if there is neither."""
-        draft, fold = self._draft, self._session.view.fold_in_force()
+        draft = self._draft
         if draft is None or all(message.id != draft.through for message in self._session.visible()):
-            draft = _Draft(fold.through, fold.kept) if fold else None
+            draft = self._session.view.fold_in_force()
         if draft is None:
             return False
         fold = CompactionSaved(
@@ -298,13 +295,14 @@ class Compactor:
             self._services.tools.jobs.states(),
             int(budget * _FACTS_SHARE) * 4,
         )
-        gone = [m for m in older if m.id not in kept and m.id != self._fold_id()]
+        summary_id = before.id if (before := view.fold_in_force()) else ""
+        gone = [m for m in older if m.id not in kept and m.id != summary_id]
         heading = _HEADING if how == "summary" else _LEFT_OUT.format(count=len(gone))
         parts = (heading, summary, facts, moment.text if moment.told else "")
         return CompactionSaved(
             id=new_id("fold"),
             turn_id=turn_id,
-            through=next(m.id for m in reversed(older) if m.id != self._fold_id()),
+            through=next(m.id for m in reversed(older) if m.id != summary_id),
             summary="\n\n".join(part for part in parts if part),
             how=how,
             kept=kept,
@@ -320,10 +318,6 @@ class Compactor:
         self._session.append(msgspec.structs.replace(fold, before=before, after=after))
         scope.emit(Compacted(before=before, after=after, how=fold.how, summary=fold.summary))
         return True
-
-    def _fold_id(self) -> str:
-        first = self._session.visible()[0]
-        return first.id if isinstance(first, UserMessage) and first.origin == "summary" else ""
 
     def _shorten(
         self, steps: Sequence[tuple[int, int]], scope: TurnScope, *, only_if_enough: bool = False

@@ -18,16 +18,15 @@ _HASH_CHARS = 8
 def choose_cut(messages: Sequence[Message], keep_tokens: int, at_most: int | None = None) -> int:
     """Return how many of the oldest messages to compact: leave about `keep_tokens`, take at most `at_most` tokens
     if given, and do not separate a call from its results. 0 if nothing can be compacted."""
-    kept = 0
-    place = 0
+    kept, places = 0, list[int]()
     for index in range(len(messages) - 1, 0, -1):
         kept += message_tokens(messages[index])
         if isinstance(messages[index], UserMessage | AssistantMessage):
-            place = index
+            places.append(index)
             if kept >= keep_tokens:
                 break
-    else:
-        place = _last_safe_cut(messages) if kept < keep_tokens else place
+    # a conversation smaller than what would be kept is cut before its last exchange
+    place = min(places, default=0) if kept >= keep_tokens else max(places, default=0)
     if at_most is not None:
         place = _within(messages, place, at_most)
     folded = [m for m in messages[:place] if not (isinstance(m, UserMessage) and m.origin == "summary")]
@@ -45,14 +44,6 @@ def _within(messages: Sequence[Message], place: int, at_most: int) -> int:
         if not isinstance(messages[index + 1], ToolResult):
             found = index + 1
     return place
-
-
-def _last_safe_cut(messages: Sequence[Message]) -> int:
-    """Return the cut for a conversation smaller than what would be kept: before the last exchange."""
-    for index in range(len(messages) - 1, 0, -1):
-        if isinstance(messages[index], UserMessage | AssistantMessage):
-            return index
-    return 0
 
 
 def word_for_word(

@@ -1,5 +1,5 @@
-"""Attachments named in a prompt: files, folders, web pages and MCP resources mentioned with `@`, and images whose
-paths were pasted.
+"""Attachments of a prompt: files, folders, web pages and MCP resources mentioned with `@`, images whose paths were
+pasted, and what comes along with it, such as the instructions of a skill or the output of the user's own commands.
 
 They are read when the prompt is sent, by the tools the model would use, and counted before anything is sent.
 Naming a file is the user's consent to read it, wherever it is. What a rule denies, asks about or protects as a
@@ -8,7 +8,7 @@ secret is not read, and the user is told which rule. Names that match nothing, a
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -18,11 +18,13 @@ from agent_cli.policy.rules.rule import BUILT_IN_PLACE
 from agent_cli.protocol.actions import Action, Allow, Ask, CallExternal, Deny, Fetch, ReadPath, Verdict
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import Attachment, AttachmentKind, AttachmentSummary, Image, new_id
+from agent_cli.protocol.operations import AttachedText, UserCommand
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import Tool, ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 from agent_cli.tools.search.list_dir import ListDir, ListParams
+from agent_cli.tools.shell.shell import brings_text
 from agent_cli.workspace.files.reader import FileError, chunks, open_regular
 from agent_cli.workspace.paths import PathError
 
@@ -54,6 +56,8 @@ _PIPED = "\n\n<stdin>\n"
 """Separator before piped input. The user did not write that part, so nothing in it is consent."""
 _MOST_AFTER = 6
 _LONGEST = 4096
+_NAME_CHARS = 100
+"""Maximum characters of a command as the name of its output."""
 
 
 class Attachments(msgspec.Struct, frozen=True):
@@ -91,15 +95,6 @@ class _Mention(msgspec.Struct, frozen=True):
     """A pasted path: used only if it is an image."""
 
 
-class _Item(msgspec.Struct, frozen=True):
-    """A resolved mention."""
-
-    counted: AttachmentSummary
-    attachment: Attachment | None = None
-    images: tuple[Image, ...] = ()
-    seen: dict[str, str] = {}
-
-
 Authorize = Callable[[Action], Verdict]
 Guard = Callable[[Action], Awaitable[str]]
 """Given an action that would read something, returns why a user hook refuses it; empty if none does."""
@@ -112,13 +107,12 @@ async def unguarded(action: Action) -> str:
 
 async def guarded_images(paths: tuple[str, ...], images: tuple[Image, ...], guard: Guard) -> Attachments:
     """Return the images that no hook refuses, with a text for the model about the others."""
-    items = []
+    brought = Attachments()
     for path, image in zip(paths, images, strict=True):
         why = await guard(ReadPath(path, path))
         refused = _left_out(path, "image", f"a hook refused it: {why}")
-        items.append(refused if why else _Item(AttachmentSummary(path, "image", IMAGE_TOKENS), images=(image,)))
-    refusals = tuple(item.counted for item in items if item.attachment is not None)
-    return msgspec.structs.replace(_together(items), counted=refusals)
+        brought = brought.joined(refused if why else Attachments(images=(image,)))
+    return brought
 
 
 async def attach(
@@ -131,7 +125,7 @@ async def attach(
     """Read what a prompt names. `private_hosts` may be fetched although they are not public. Unreadable things
     raise nothing: each is listed with a note, which the model sees too."""
     left = context.max_tokens() * _SHARES
-    items: list[_Item] = []
+    brought = Attachments()
     done: set[tuple[str, int, int]] = set()
     for mention in _mentions(text.encode("utf-8", "replace").decode("utf-8")):  # a path contains no lone surrogate
         found = _elsewhere(mention, context) or _place(mention, context)
@@ -139,26 +133,15 @@ async def attach(
             done.add(found.key)
             item = await _refused(found, guard)
             item = item or await _followed(found, _with_room(context, left), authorize, private_hosts)
-            items.append(item)
-            left -= item.counted.tokens
-    return _together(items)
+            brought = brought.joined(item)
+            left -= item.counted[0].tokens
+    return brought
 
 
 def _with_room(context: ToolContext, tokens: int) -> ToolContext:
     """Return the context for one attachment, limited to the remaining tokens."""
     room = min(tokens, context.max_tokens())
     return context.for_call(new_id("mention"), max_tokens=lambda: room)
-
-
-def _together(items: list[_Item]) -> Attachments:
-    attachments = tuple(item.attachment for item in items if item.attachment is not None)
-    return Attachments(
-        attachments,
-        tuple(image for item in items for image in item.images),
-        {path: hash for item in items for path, hash in item.seen.items()},
-        next((each.untrusted for each in attachments if each.untrusted), ""),
-        tuple(item.counted for item in items),
-    )
 
 
 def _mentions(text: str) -> Iterator[_Mention]:
@@ -198,13 +181,15 @@ def _pasted(found: "re.Match[str]") -> str:
     return path if path.startswith(("/", "~/")) and _PICTURE.search(path[-6:]) else ""
 
 
-async def _followed(found: "_Found", context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
+async def _followed(
+    found: "_Found", context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]
+) -> Attachments:
     """Read what a mention refers to."""
     if found.resource:
         return await _resource(*found.resource, context, authorize)
     mention, is_folder = found.mention, os.path.isdir(found.real)
     if not found.real and not mention.is_quoted:
-        return _Item(AttachmentSummary(mention.name.rstrip(_AFTER), "file", 0, "not attached: no such file"))
+        return _one(AttachmentSummary(mention.name.rstrip(_AFTER), "file", 0, "not attached: no such file"))
     if not found.real:
         return _left_out(mention.name, "file", "no such file")
     kind: AttachmentKind = "url" if _is_url(mention.name) else "folder" if is_folder else "file"
@@ -217,7 +202,7 @@ async def _followed(found: "_Found", context: ToolContext, authorize: Authorize,
     return await read(mention, context, authorize)
 
 
-async def _refused(found: "_Found", guard: Guard) -> _Item | None:
+async def _refused(found: "_Found", guard: Guard) -> Attachments | None:
     """Return the substitute for a mention that a user hook refuses; None if no hook does."""
     if not found.real:
         return None
@@ -298,38 +283,38 @@ def _is_picture(real: str) -> bool:
         os.close(fd)
 
 
-async def _file(mention: _Mention, context: ToolContext, authorize: Authorize) -> _Item:
+async def _file(mention: _Mention, context: ToolContext, authorize: Authorize) -> Attachments:
     lines = {"offset": mention.first, "limit": max(1, mention.last - mention.first + 1)} if mention.first else {}
     tool, params = ReadFile(), ReadParams(path=mention.name, **lines)
     outcome = await _read(tool, params, mention.name, "file", context, authorize)
-    if isinstance(outcome, _Item):
+    if isinstance(outcome, Attachments):
         return outcome
     if outcome.images:
         note = outcome.text.strip("[]").removeprefix(f"{mention.name}: ").removesuffix("; it is attached")
         tokens = IMAGE_TOKENS * len(outcome.images) + result_tokens(outcome.text)
         counted = AttachmentSummary(mention.name, "image", tokens, note)
-        return _Item(counted, Attachment(mention.name, outcome.text), outcome.images, outcome.seen)
+        return _one(counted, Attachment(mention.name, outcome.text), images=outcome.images, seen=outcome.seen)
     name = mention.name + (f":{mention.first}-{mention.last}" if mention.first else "")
     note = "" if outcome.seen or mention.first else outcome.display
     return _as_text(name, "file", outcome, context, note)
 
 
-async def _folder(mention: _Mention, context: ToolContext, authorize: Authorize) -> _Item:
+async def _folder(mention: _Mention, context: ToolContext, authorize: Authorize) -> Attachments:
     params = ListParams(path=mention.name, depth=_FOLDER_DEPTH)
     outcome = await _read(ListDir(), params, mention.name, "folder", context, authorize)
-    return outcome if isinstance(outcome, _Item) else _as_text(mention.name, "folder", outcome, context)
+    return outcome if isinstance(outcome, Attachments) else _as_text(mention.name, "folder", outcome, context)
 
 
-async def _page(url: str, context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> _Item:
+async def _page(url: str, context: ToolContext, authorize: Authorize, hosts: tuple[str, ...]) -> Attachments:
     from agent_cli.tools.web.fetch import WebFetch, WebFetchParams
 
     outcome = await _read(WebFetch(hosts), WebFetchParams(url), url, "url", context, authorize)
-    return outcome if isinstance(outcome, _Item) else _as_text(url, "url", outcome, context)
+    return outcome if isinstance(outcome, Attachments) else _as_text(url, "url", outcome, context)
 
 
 async def _read(
     tool: Tool, params: Any, name: str, kind: AttachmentKind, context: ToolContext, authorize: Authorize
-) -> ToolOutcome | _Item:
+) -> ToolOutcome | Attachments:
     """Read something with a tool. Return why it is not attached if a rule forbids it, or if it cannot be read."""
     try:
         if why := _refusal(tool.actions(params, context), authorize, name):
@@ -339,7 +324,7 @@ async def _read(
         return _left_out(name, kind, str(error))
 
 
-async def _resource(server: str, uri: str, context: ToolContext, authorize: Authorize) -> _Item:
+async def _resource(server: str, uri: str, context: ToolContext, authorize: Authorize) -> Attachments:
     assert context.resources is not None
     name = f"{server}:{uri}"
     if context.max_tokens() < _LEAST_TOKENS:
@@ -350,25 +335,36 @@ async def _resource(server: str, uri: str, context: ToolContext, authorize: Auth
         outcome = await context.resources.read(server, uri)
     except ToolError as error:
         return _left_out(name, "resource", str(error))
-    item = _as_text(name, "resource", outcome, context, "")
-    return msgspec.structs.replace(item, images=outcome.images)
+    return msgspec.structs.replace(_as_text(name, "resource", outcome, context, ""), images=outcome.images)
 
 
 def _as_text(
     name: str, kind: AttachmentKind, outcome: ToolOutcome, context: ToolContext, note: str | None = None
-) -> _Item:
+) -> Attachments:
     """Return a result as an attachment; the `note` for the user is the tool's own, unless another is given."""
-    text, note = outcome.text, outcome.display if note is None else note
-    if result_tokens(text) > context.max_tokens():
-        kept = keep_whole(context.spill_dir, context.call_id, text, context.redactor)
-        text = bounded(text, context.max_tokens(), str(kept) if kept else "")
-        note = f"{note}, shortened" if note else "shortened"
+    text = _fitting(outcome.text, context.call_id, context)
+    notes = (outcome.display if note is None else note, "shortened" if text != outcome.text else "")
     if outcome.untrusted:
         text = mark_untrusted(text, outcome.untrusted)
     attribute = {"url": "url", "resource": "uri"}.get(kind, "path")
     whole = f'<{kind} {attribute}="{_quoted(name)}">\n{text}\n</{kind}>'
     attachment = Attachment(name, whole, outcome.untrusted)
-    return _Item(AttachmentSummary(name, kind, result_tokens(whole), note), attachment, seen=outcome.seen)
+    counted = AttachmentSummary(name, kind, result_tokens(whole), ", ".join(filter(None, notes)))
+    return _one(counted, attachment, seen=outcome.seen)
+
+
+def _fitting(text: str, name: str, context: ToolContext) -> str:
+    """Return a text, or its head and tail if it is too long; all of it is then kept in a file."""
+    if result_tokens(text) <= context.max_tokens():
+        return text
+    kept = keep_whole(context.spill_dir, name, text, context.redactor)
+    return bounded(text, context.max_tokens(), str(kept) if kept else "")
+
+
+def _one(counted: AttachmentSummary, attachment: Attachment | None = None, **given: Any) -> Attachments:
+    """Return one attachment; `given` sets further fields."""
+    untrusted = attachment.untrusted if attachment else ""
+    return Attachments((attachment,) if attachment else (), untrusted=untrusted, counted=(counted,), **given)
 
 
 def _refusal(actions: tuple[Action, ...], authorize: Authorize, name: str) -> str:
@@ -394,12 +390,43 @@ def _way(action: Action, rule: str, name: str) -> str:
     return f"{asking}, or add the rule `read({name})` under permissions.allow" if is_lifted else asking
 
 
-def _left_out(name: str, kind: AttachmentKind, why: str) -> _Item:
+def _left_out(name: str, kind: AttachmentKind, why: str) -> Attachments:
     """Return a note that something was not attached. The model sees it too, so that it neither assumes the
     attachment nor tries to bypass a rule."""
     text = f"[{name} is not attached: {why}]"
-    return _Item(AttachmentSummary(name, kind, 0, f"not attached: {why}"), Attachment(name, text))
+    return _one(AttachmentSummary(name, kind, 0, f"not attached: {why}"), Attachment(name, text))
 
 
 def _quoted(value: str) -> str:
     return value.replace('"', "'").replace("<", "(").replace(">", ")")
+
+
+def attach_text(given: AttachedText, text: str, untrusted: str) -> Attachments:
+    """Return a text as an attachment. `text` is the given one with the output of its commands inserted;
+    `untrusted` is the source of that output."""
+    body = mark_untrusted(text, given.source) if given.source else text
+    attachment = Attachment(f"{given.kind} {given.name}", body, given.source or untrusted)
+    return _one(AttachmentSummary(given.name, given.kind, result_tokens(body)), attachment)
+
+
+def origin_of(untrusted: str) -> Attachments:
+    """Return an empty attachment which records that a message contains untrusted text; nothing if it contains
+    none."""
+    if not untrusted:
+        return Attachments()
+    return Attachments((Attachment("output of a command", "", untrusted=untrusted),), untrusted=untrusted)
+
+
+def attach_commands(commands: Sequence[UserCommand], context: ToolContext) -> Attachments:
+    """Return the output of commands as attachments, shortened like a tool's result and marked as data."""
+    brought = Attachments()
+    for done in commands:
+        output = done.output.strip("\n")
+        text = _fitting(output, new_id("command"), context)
+        marked = mark_untrusted(text or "(no output)", "a command that the user ran")
+        command = done.command.replace("</user_command", "<\\/user_command")
+        body = f'<user_command ended="{done.ended}">\n{command}\n{marked}\n</user_command>'
+        name, note = f"!{done.command}"[:_NAME_CHARS], f"{done.ended}, shortened" if text != output else done.ended
+        counted = AttachmentSummary(name, "command", result_tokens(body), note)
+        brought = brought.joined(_one(counted, Attachment(name, body, brings_text(done.command))))
+    return brought

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import msgspec
 
@@ -52,32 +51,6 @@ class PromptAdditions(msgspec.Struct, frozen=True):
 NOTHING_NEW = PromptAdditions("", {})
 
 
-def system_prompt(
-    root: Path,
-    instructions: Sequence[Instruction],
-    tools: Collection[str],
-    *,
-    blocks: Sequence[Block] = (),
-    extra_roots: Sequence[Path] = (),
-    append: str = "",
-) -> SystemPrompt:
-    """Return the system prompt of a new session. Suspect instructions are left to the first additions. Advice on
-    tools that are not in `tools` is left out, as are empty memory blocks if there is no tool to fill them."""
-    instructions = [each for each in instructions if not each.is_doubtful]
-    parts = [
-        _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
-        _environment(root, extra_roots),
-    ]
-    parts += [f"# Instructions from {each.path}\n{each.text}" for each in instructions]
-    shown = [block for block in blocks if block.hash or "memory" in tools]
-    if shown:
-        parts.append("\n".join([_MEMORY, *map(_remembered, shown)]))
-    if append:
-        parts.append(append.strip())
-    told = {each.source: each.hash for each in instructions} | {_source(block): block.hash for block in blocks}
-    return SystemPrompt("\n\n".join(parts), told)
-
-
 def init_prompt(focus: str = "") -> str:
     """Return the prompt that makes the model write the project's AGENTS.md; `focus` is added in the user's
     words."""
@@ -107,40 +80,6 @@ def _environment(root: Path, extra_roots: Sequence[Path]) -> str:
     system = os.uname()
     lines.append(f"- System: {system.sysname} {system.machine}")
     return "\n".join(lines)
-
-
-def make_additions(
-    root: Path,
-    header_told: Mapping[str, str],
-    earlier: Sequence[Message],
-    *,
-    instructions: Sequence[Instruction] = (),
-    blocks: Sequence[Block] = (),
-    started_in: str = "",
-    facts: Mapping[str, str] = MappingProxyType({}),
-) -> PromptAdditions:
-    """Return what has changed since the session began and since the `earlier` messages that are still sent: date,
-    git branch, the workspace if not the one it was `started_in`, instructions and memory blocks, and further
-    `facts` by name. Changes that the model made to a block itself are known to it."""
-    new_facts = _new_facts(root, earlier, started_in, facts)
-    known = _known(header_told, earlier, blocks)
-    if "*" in known:
-        return PromptAdditions(new_facts, {})
-    now = {each.source: (_version(each), _instructed(each)) for each in instructions}
-    now |= {_source(block): (block.hash, _remembered(block)) for block in blocks}
-    new = {source: each for source, each in now.items() if known.get(source, "") != each[0]}
-    gone = [source for source, hash in known.items() if hash and source not in now]
-    told = {source: hash for source, (hash, _) in new.items()} | dict.fromkeys(gone, "")
-    data = {each.source for each in instructions if each.is_doubtful and each.source in new}
-    parts = [
-        new_facts,
-        *(new[source][1] for source in new if source in data),
-        _CHANGED if told.keys() > data else "",
-        *(new[source][1] for source in new if source not in data),
-        *(_gone(source, root) for source in gone),
-    ]
-    source = f"changed instructions ({', '.join(sorted(data))})" if data else ""
-    return PromptAdditions("\n\n".join(part for part in parts if part), told, source)
 
 
 _CHANGED = "New or changed since last time; applies from here on:"
@@ -259,34 +198,48 @@ class PromptBuilder:
         self._sources = msgspec.structs.replace(self._sources, memory=None, answer_request="")
 
     def system(self, tools: Collection[str], skills: str = "") -> SystemPrompt:
-        """Return the system prompt of a new session with the given tools; `skills` lists the available skills."""
+        """Return the system prompt of a new session; `skills` lists the available skills. Suspect instructions are
+        left to the first additions. Advice on tools that are not in `tools` is left out, and empty memory blocks
+        if there is no tool to fill them."""
         given = self._sources
         if given.replaced is not None:
             return SystemPrompt(f"{given.replaced.strip()}\n\n{given.append}".strip(), dict(REPLACED))
+        instructions = [each for each in given.instructions.read() if not each.is_doubtful]
+        blocks = given.memory.given() if given.memory else ()
+        shown = [block for block in blocks if block.hash or "memory" in tools]
         rules = "\n".join(f"- {rule}" for rule in given.rules)
-        return system_prompt(
-            given.root,
-            given.instructions.read(),
-            tools,
-            blocks=given.memory.given() if given.memory else (),
-            extra_roots=given.extra_roots,
-            append="\n\n".join(
-                part for part in (skills, f"# Rules\n{rules}" if rules else "", given.append) if part
-            ),
+        parts = (
+            _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
+            _environment(given.root, given.extra_roots),
+            *(f"# Instructions from {each.path}\n{each.text}" for each in instructions),
+            "\n".join([_MEMORY, *map(_remembered, shown)]) if shown else "",
+            skills,
+            f"# Rules\n{rules}" if rules else "",
+            given.append.strip(),
         )
+        told = {each.source: each.hash for each in instructions} | {_source(block): block.hash for block in blocks}
+        return SystemPrompt("\n\n".join(filter(None, parts)), told)
 
     def additions(self, header: Header, earlier: Sequence[Message]) -> PromptAdditions:
-        """Return the additions to the next prompt; `earlier` are the messages that are still sent."""
+        """Return what has changed since the session began and since the `earlier` messages that are still sent:
+        date, git branch, the workspace if it was another, instructions and memory blocks, and further facts. What
+        the model changed in a block itself is known to it."""
         given = self._sources
-        new = make_additions(
-            given.root,
-            header.told,
-            earlier,
-            instructions=given.instructions.read(),
-            blocks=given.memory.given() if given.memory else (),
-            started_in=header.cwd,
-            facts={name: fact for each in self.facts for name, fact in each().items()},
-        )
-        if not given.answer_request:
-            return new
-        return msgspec.structs.replace(new, text=f"{new.text}\n\n{given.answer_request}".strip())
+        instructions = given.instructions.read()
+        blocks = given.memory.given() if given.memory else ()
+        facts = {name: fact for each in self.facts for name, fact in each().items()}
+        parts, told, data = [_new_facts(given.root, earlier, header.cwd, facts)], dict[str, str](), set[str]()
+        known = _known(header.told, earlier, blocks)
+        if "*" not in known:
+            now = {each.source: (_version(each), _instructed(each)) for each in instructions}
+            now |= {_source(block): (block.hash, _remembered(block)) for block in blocks}
+            new = {source: each for source, each in now.items() if known.get(source, "") != each[0]}
+            gone = [source for source, hash in known.items() if hash and source not in now]
+            told = {source: hash for source, (hash, _) in new.items()} | dict.fromkeys(gone, "")
+            data = {each.source for each in instructions if each.is_doubtful and each.source in new}
+            parts += [new[source][1] for source in new if source in data]
+            parts += [_CHANGED] if told.keys() > data else []
+            parts += [new[source][1] for source in new if source not in data]
+            parts += [_gone(source, given.root) for source in gone]
+        source = f"changed instructions ({', '.join(sorted(data))})" if data else ""
+        return PromptAdditions("\n\n".join(filter(None, (*parts, given.answer_request))), told, source)

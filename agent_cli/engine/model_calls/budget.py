@@ -1,7 +1,6 @@
 """Cost limits per prompt, session and day, checked before each request against its worst case."""
 
 from collections.abc import Callable
-from typing import Protocol
 from weakref import WeakSet
 
 import msgspec
@@ -10,6 +9,7 @@ from agent_cli.model.types.base import ModelInfo, ModelRequest
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import ModelCalled
 from agent_cli.session.session import Session
+from agent_cli.store.state.daily_spend import SpendLog
 
 from .limits import Bounds
 
@@ -23,14 +23,6 @@ _INPUT_MARGIN = 1.1
 
 class OverBudget(Exception):
     """A request is not sent because it might cost more than is left. The message names the limit."""
-
-
-class DayLedger(Protocol):
-    """Cost of all sessions on one day. `store.SpendLog` is an implementation."""
-
-    def add(self, cost_usd: float) -> None: ...
-
-    def today_usd(self) -> float: ...
 
 
 class _Left(msgspec.Struct, frozen=True):
@@ -59,7 +51,7 @@ class BudgetLimits:
         self,
         session: Session,
         bounds: Bounds,
-        day: DayLedger | None,
+        day: SpendLog | None,
         tokens: Callable[[], int],
         parent: "BudgetLimits | None" = None,
         shared: SharedBudget | None = None,
@@ -150,19 +142,15 @@ class BudgetLimits:
         if left.usd <= 0:
             raise OverBudget(left.bound)
         tokens, longest = self.size(info, request)
-        worst = info.worst_case_usd(tokens, longest)
-        if worst is None or worst <= left.usd:
-            self._pending_usd = worst or 0.0
-            return request
-        while longest > _LEAST_OUTPUT:
+        while (worst := info.worst_case_usd(tokens, longest) or 0.0) > left.usd:
+            if longest <= _LEAST_OUTPUT:
+                unknown = self._session.totals.at_most_usd
+                note = f", of which up to {_usd(unknown)} is for answers whose cost is unknown" if unknown else ""
+                raise OverBudget(f"{left.bound}{note}: the next request might cost {_usd(worst)}")
             longest = max(_LEAST_OUTPUT, 1 << (longest - 1).bit_length() - 1)
-            worst = info.worst_case_usd(tokens, longest)
-            if worst is None or worst <= left.usd:
-                self._pending_usd = worst or 0.0
-                return msgspec.structs.replace(request, max_output_tokens=longest)
-        unknown = self._session.totals.at_most_usd
-        counted = f", of which up to {_usd(unknown)} is for answers whose cost is unknown" if unknown else ""
-        raise OverBudget(f"{left.bound}{counted}: the next request might cost {_usd(worst)}")
+            request = msgspec.structs.replace(request, max_output_tokens=longest)
+        self._pending_usd = worst
+        return request
 
     def size(self, info: ModelInfo, request: ModelRequest) -> tuple[int, int]:
         """Return the maximum tokens of a request and of its answer."""

@@ -275,22 +275,13 @@ class ModelCaller:
             book = partial(self._book, scope)
             attempt = ModelCall(self._session, small or self._models.model, kind, scope.turn_id, book)
             info = attempt.model.info
-            admit = partial(self._admit, attempt, request)
-            admitted = admit()
+            admitted = self._admit(attempt, request)
             # Only now, after the limits: the cost of a run without a step is known to be 0.
             scope.emit(ev.StepStarted(step=step, model=attempt.name, kind=kind))
             if self._spending.unbounded(info):
                 self._say_unbounded(f"{attempt.name} has no known prices", scope)
-
-            async def again(
-                admit: Callable[[], ModelRequest] = admit, attempt: ModelCall = attempt
-            ) -> ModelRequest:
-                request = admit()
-                await attempt.begin()
-                return request
-
             try:
-                await self._stream(attempt, admitted, again, scope)
+                await self._stream(attempt, admitted, partial(self._again, attempt, request), scope)
                 return self._finish(attempt, scope)
             except ModelError as error:
                 if small is not None:
@@ -343,6 +334,11 @@ class ModelCaller:
         admitted = self._spending.admit(info, request)
         attempt.input_tokens, attempt.longest = self._spending.size(info, admitted)
         return admitted
+
+    async def _again(self, attempt: ModelCall, request: ModelRequest) -> ModelRequest:
+        request = self._admit(attempt, request)
+        await attempt.begin()
+        return request
 
     def _small(self, request: ModelRequest) -> Model | None:
         """Return the model for summaries, if there is one whose window fits the request."""

@@ -9,7 +9,7 @@ from functools import cache, cached_property, partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -38,9 +38,10 @@ from agent_cli.protocol.operations import GrantScope
 from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
+from agent_cli.store.state.grants import GrantFile
 from agent_cli.workspace.paths import Workspace, real_path
 
-from .egress import EgressProxy, allow_hosts
+from .egress import EgressProxy
 from .sandbox_profile import SandboxProfiles
 
 if TYPE_CHECKING:
@@ -52,19 +53,6 @@ _MAX_NAMES = 10_000
 """Maximum number of files that one glob of a command is expanded to."""
 _Expand = Callable[[str], tuple[str, ...]]
 """Returns the files that a glob currently matches, or more."""
-
-
-class GrantStore(Protocol):
-    """Saved rules of one scope. `store.state.grants.GrantFile` is an implementation."""
-
-    @property
-    def path(self) -> Path: ...
-
-    def rules(self) -> tuple[str, ...]: ...
-
-    def add(self, rule: str) -> None: ...
-
-    def remove(self, rule: str) -> bool: ...
 
 
 class SpecialPaths(msgspec.Struct, frozen=True):
@@ -98,7 +86,7 @@ class Permissions:
         paths: SpecialPaths = _NONE,
         confining: SandboxProfiles | None = None,
         untrusted: Callable[[], tuple[str, ...]] = tuple,
-        grants: Mapping[GrantScope, GrantStore] = MappingProxyType({}),
+        grants: Mapping[GrantScope, GrantFile] = MappingProxyType({}),
     ) -> None:
         self._mode: Mode = mode
         self.widest: Callable[[], Mode | None] = lambda: None
@@ -194,7 +182,8 @@ class Permissions:
             return policy
         if not confining.is_enough(policy):
             return msgspec.structs.replace(policy, missing_sandbox=confining.missing_sandbox(policy.mode))
-        has_hosts = confining.enforced_level.shares_network and not policy.untrusted and allow_hosts(policy.rules)
+        allows_hosts = bool(policy.rules.of("allow", "fetch"))
+        has_hosts = confining.enforced_level.shares_network and not policy.untrusted and allows_hosts
         return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
 
     def _base_policy(self) -> Policy:
@@ -448,12 +437,11 @@ class Permissions:
         Raises:
             store.StoreError: a file cannot be read or written.
         """
-        found = [rule for rule in self._grants if rule.text == text]
-        for store in self._stores.values():
-            store.remove(text)
+        places = [rule.place.partition(": rule ")[0] for rule in self._grants if rule.text == text]
+        places += [str(store.path) for store in self._stores.values() if store.remove(text)]
         self._grants = [rule for rule in self._grants if rule.text != text]
         self._grant_changes += 1
-        return tuple(dict.fromkeys(rule.place.partition(": rule ")[0] for rule in found))
+        return tuple(dict.fromkeys(places))
 
 
 def _parse_grant(text: str, path: Path, number: int) -> Rule:

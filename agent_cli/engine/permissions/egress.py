@@ -3,11 +3,11 @@ isolated network, and ports of this machine forwarded into it. Each connection i
 a new rule, another mode or untrusted text takes effect immediately."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from agent_cli.policy.rules.rule import Rule
+from agent_cli.policy.rules.rule import Rule, Rules
 from agent_cli.protocol.actions import Action, Allow, Deny, Fetch, Verdict
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
@@ -26,7 +26,7 @@ class EgressProxy:
     def __init__(
         self,
         processes: ProcessRunner,
-        rules: Callable[[], Sequence[Rule]],
+        rules: Callable[[], Rules],
         authorize: Callable[[Action], Verdict],
         private_hosts: Sequence[str] = (),
     ) -> None:
@@ -49,8 +49,8 @@ class EgressProxy:
     async def open(self) -> str:
         """Return the proxy's URL for a command about to start; empty if there is none, because no rule allows a
         host or commands share no network. The first call takes about 10 ms."""
-        rules, network = self._rules(), self._processes.network
-        if not network or not allow_hosts(rules):
+        allowed, network = self._rules().of("allow", "fetch"), self._processes.network
+        if not network or not allowed:
             return ""
         async with self._opening:
             if self._network is not network:  # the network was set up again
@@ -58,7 +58,7 @@ class EgressProxy:
             if self._proxy is None:
                 await self._begin()
                 self._network = network
-            await self._forward(rules)
+            await self._forward(allowed)
         return self._url
 
     def take_refused(self) -> tuple[str, ...]:
@@ -101,12 +101,6 @@ class EgressProxy:
         return isinstance(self._authorize(Fetch(f"//{host}", host)), Allow)
 
 
-def allow_hosts(rules: Iterable[Rule]) -> bool:
-    """Return True if any rule allows connections to hosts."""
-    return any(rule.effect == "allow" and rule.kind == "fetch" for rule in rules)
-
-
 def _own_port(rule: Rule) -> tuple[str, int] | None:
-    is_allowed = rule.effect == "allow" and rule.kind == "fetch"
-    found = _OWN_PORT.fullmatch(rule.pattern) if is_allowed else None
+    found = _OWN_PORT.fullmatch(rule.pattern)
     return (found[1], int(found[2])) if found and 0 < int(found[2]) < 65536 else None

@@ -124,7 +124,7 @@ class Child:
         self.session_path = str(saved.path)
         self.line = saved.text.strip().partition("\n")[0][:_LINE_CHARS]
         if saved.cwd == str(root) and saved.changes:
-            from ..undo.last_writer import changed_by_others
+            from ..undo.effect_times import changed_by_others
 
             others = changed_by_others(root, (each.path for each in saved.changes), saved.seen)
             self.changes_before = tuple(each for each in saved.changes if each.path not in others)
@@ -220,8 +220,8 @@ class Child:
         self._stopping = reason
         if self._agent is not None:
             self._agent.stop(reason)
-        elif self._ended is not None and not self._ended.done():
-            self._ended.set_result(("stopped", "it was stopped"))
+        else:
+            self._end("stopped", "it was stopped")
 
     async def steer(self, text: str) -> None:
         """Send it guidance, which it reads at its next step, or at its first if it has not begun."""
@@ -235,10 +235,16 @@ class Child:
         """True if its turn has ended and the session is being closed."""
         return not self.is_over and self._ended is not None and self._ended.done()
 
-    def waits(self, is_waiting: bool) -> None:
-        """Record that it starts or stops waiting for the user."""
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While inside, it waits for the user."""
         if not self.is_over:
-            self._change("waiting" if is_waiting else "running")
+            self._change("waiting")
+        try:
+            yield
+        finally:
+            if not self.is_over:
+                self._change("running")
 
     async def _after_stop(self, why: str) -> tuple[AgentState, str]:
         """Stop the engine and return how the task ended, waiting no longer than `_STOP_S`."""
@@ -262,8 +268,7 @@ class Child:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            if self._ended is not None and not self._ended.done():
-                self._ended.set_result(("failed", "its session has ended"))
+            self._end("failed", "its session has ended")
 
     async def _close(self, engine: "asyncio.Task[None]") -> None:
         assert self._agent is not None and self._services is not None
@@ -280,14 +285,13 @@ class Child:
         if isinstance(event, _OF_THE_ENGINE):
             return
         before = self.steps, self.line
-        line = self.line
         match event:
             case ev.StepStarted() if event.kind == "main":
                 self.steps += 1
             case ev.ToolCallRequested():
-                line = f"{event.label or event.tool} {event.title}"
+                self.line = f"{event.label or event.tool} {event.title}"
             case ev.AnswerCompleted() if event.text.strip():
-                line = event.text.strip().partition("\n")[0][:_LINE_CHARS]
+                self.line = event.text.strip().partition("\n")[0][:_LINE_CHARS]
             case ev.ToolCallFinished():
                 self._changed.update(dict.fromkeys(change.path for change in event.changes))
             case ev.TurnCompleted():
@@ -300,7 +304,6 @@ class Child:
                 self._end("stopped", event.text or "it was interrupted")
             case ev.TurnFailed():
                 self._end("failed", event.error.message)
-        self.line = line
         self._tell(self, ev.AgentEvent(agent_id=self.plan.id, agent_name=self.plan.name, event=event))
         if (self.steps, self.line) != before:
             self._change(self.state)
@@ -353,18 +356,12 @@ class ChildApprovals(ApprovalRequests):
         self._tell = tell
 
     async def ask(self, items: tuple[ApprovalItem, ...], scope: TurnScope) -> dict[str, Decision]:
-        self._child.waits(True)
-        try:
+        with self._child.waiting():
             return await self._above.ask(items, self._named())
-        finally:
-            self._child.waits(False)
 
     async def question(self, text: str, options: tuple[str, ...], scope: TurnScope, *, server: str = "") -> str:
-        self._child.waits(True)
-        try:
+        with self._child.waiting():
             return await self._above.question(text, options, self._named(), server=server)
-        finally:
-            self._child.waits(False)
 
     def _named(self) -> TurnScope:
         """Return a scope that adds the sub-agent's name and task to its questions."""

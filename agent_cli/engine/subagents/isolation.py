@@ -32,13 +32,11 @@ async def settle(child: Child, parent: SessionServices) -> tuple[str, ...]:
     worktree, run = child.worktree, parent.tools.processes.run
     if worktree is None:
         return ()
-    try:
+    with contextlib.suppress(WorktreeError, OSError):  # then the worktree stays, and merging reports the problem
         if found := await changed_files(worktree, run):
             return found
         await remove(worktree, run)
         child.worktree = None
-    except (WorktreeError, OSError):
-        pass  # the worktree stays, and merging reports the problem
     return ()
 
 
@@ -48,10 +46,9 @@ async def diff_of(child: Child, run: RunProgram) -> str:
     Raises:
         ToolError: it has no worktree, or the worktree cannot be read.
     """
-    if child.worktree is None:
-        raise ToolError(f"{child.plan.name} has no worktree of its own: its changes are in the workspace.")
+    worktree = _worktree(child)
     try:
-        return (await patch(child.worktree, run)).decode("utf-8", "replace")
+        return (await patch(worktree, run)).decode("utf-8", "replace")
     except (WorktreeError, OSError) as error:
         raise ToolError(f"The worktree of {child.plan.name} cannot be read: {error}.") from error
 
@@ -63,9 +60,7 @@ async def merge_child(child: Child, parent: SessionServices, turn: TurnScope) ->
     Raises:
         ToolError: it has no worktree, is still working, or its changes cannot be merged.
     """
-    worktree = child.worktree
-    if worktree is None:
-        raise ToolError(f"{child.plan.name} has no worktree of its own: its changes are in the workspace.")
+    worktree = _worktree(child)
     if not child.is_over:
         raise ToolError(f"{child.plan.name} is still running; stop it, or wait until it ends.")
     root = parent.tools.workspace.root
@@ -90,16 +85,16 @@ async def merge_child(child: Child, parent: SessionServices, turn: TurnScope) ->
             TurnEnded(id=new_id("end"), turn_id=scope.turn_id, stop_reason="end_turn"),
         )
         await parent.undo.after_turn(scope.turn_id)
-    await _removed(child, worktree, parent)
+    with contextlib.suppress(WorktreeError, OSError):  # its changes are merged; `agent` finds the worktree later
+        await remove(worktree, run, discard=True)
+        child.worktree = None
     return said
 
 
-async def _removed(child: Child, worktree: Worktree, parent: SessionServices) -> None:
-    try:
-        await remove(worktree, parent.tools.processes.run, discard=True)
-        child.worktree = None
-    except (WorktreeError, OSError):
-        pass  # its changes are merged; `agent` finds the worktree later
+def _worktree(child: Child) -> Worktree:
+    if child.worktree is None:
+        raise ToolError(f"{child.plan.name} has no worktree of its own: its changes are in the workspace.")
+    return child.worktree
 
 
 def _said(child: Child, result: MergeResult) -> str:

@@ -8,10 +8,9 @@ from agent_cli.protocol.operations import AttachedText
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.session.undo_state import taken_back
 from agent_cli.tools.kit.base import ToolOutcome
-from agent_cli.tools.kit.output import counted
+from agent_cli.tools.kit.output import counted, first_of
 
-from ..context.mentions import Attachments
-from ..context.sent_along import attach_text
+from ..context.mentions import Attachments, attach_text
 from .child import Child, ChildResult
 
 _MOST_FILES = 40
@@ -51,8 +50,7 @@ def outcome(child: Child, result: ChildResult) -> ToolOutcome:
     if child.worktree is not None:
         facts.append(f"in a worktree of its own, which the user merges by /agents merge {plan.name}")
     if result.changed:
-        more = f" and {len(result.changed) - _MOST_FILES} more" if len(result.changed) > _MOST_FILES else ""
-        facts.append(f"changed: {', '.join(result.changed[:_MOST_FILES])}{more}")
+        facts.append(f"changed: {first_of(result.changed, _MOST_FILES)}")
     state = "" if result.state == "done" else f' state="{result.state}"'
     answer = result.text.replace("</agent_result", "<\\/agent_result")
     head = f'<agent_result name="{plan.name}" id="{plan.id}"{state}>'

@@ -285,9 +285,9 @@ class ApprovalGate:
             folder=pending.preview.folder if pending.preview else "",
         )
         decisions = await self._ask_person((item,), pending)
-        decision = decisions.get(pending.call.id)
-        if decision is None or not decision.allow:
-            pending.feedback = decision.feedback.strip() if decision else ""
+        decision = decisions.get(pending.call.id) or Decision(pending.call.id, allow=False)
+        if not decision.allow:
+            pending.feedback = decision.feedback.strip()
             return None
         if decision.grant and not self._add_grant(decision, verdict):
             return None

@@ -23,6 +23,20 @@ from ..context.token_meter import message_tokens
 _T = TypeVar("_T")
 
 
+GO_ON = "Go on"
+STOP = "Stop"
+_YES = frozenset({"", "go on", "y", "yes", "ok", "continue"})
+_NO = frozenset({"stop", "n", "no", "quit", "/quit", "/stop"})
+
+
+class UserAnswer(msgspec.Struct, frozen=True):
+    """The user's answer."""
+
+    go_on: bool
+    guidance: str = ""
+    """Words beyond yes and no, for the model."""
+
+
 class ApprovalRequests:
     """Open requests, by id."""
 
@@ -45,6 +59,28 @@ class ApprovalRequests:
         """Ask the user a question, on behalf of an MCP server if one is named, and return the answer."""
         request = QuestionAsked(request_id=new_id("question"), question=text, options=options, server=server)
         return await self._answered(self._questions, request, QuestionResolved, scope)
+
+    async def choose_message_to_drop(
+        self, full: str, largest: Sequence[Message], scope: TurnScope
+    ) -> Message | None:
+        """Ask which of the largest messages to drop from a conversation that cannot be made to fit otherwise; None
+        for none."""
+        if not self.interactive or not largest:
+            return None
+        offered = {f"Drop {describe_message(m)} ({message_tokens(m):,} tokens)": m for m in largest}
+        answer = await self.question(f"{full} What should be dropped?", (*offered, STOP), scope)
+        return offered.get(answer.strip())
+
+    async def confirm_continue(self, doubt: str, scope: TurnScope, *, otherwise: bool) -> UserAnswer:
+        """Ask whether to continue despite a doubt. Without a user, `otherwise` decides, and the doubt is shown if
+        the turn continues."""
+        if not self.interactive:
+            if otherwise:
+                scope.notice(doubt)
+            return UserAnswer(otherwise)
+        said = (await self.question(f"{doubt} Go on?", (GO_ON, STOP), scope)).strip()
+        meant = said.lower().rstrip(".!")
+        return UserAnswer(meant not in _NO, "" if meant in _NO | _YES else said)
 
     async def _answered(
         self,
@@ -81,51 +117,3 @@ def _resolve(future: "asyncio.Future[_T] | None", value: _T) -> bool:
         return False
     future.set_result(value)
     return True
-
-
-GO_ON = "Go on"
-STOP = "Stop"
-_YES = frozenset({"", "go on", "y", "yes", "ok", "continue"})
-_NO = frozenset({"stop", "n", "no", "quit", "/quit", "/stop"})
-
-
-class UserAnswer(msgspec.Struct, frozen=True):
-    """The user's answer."""
-
-    go_on: bool
-    guidance: str = ""
-    """Words beyond yes and no, for the model."""
-
-
-class UserQuestions:
-    """Asks questions on behalf of one turn."""
-
-    def __init__(self, approvals: ApprovalRequests, scope: TurnScope) -> None:
-        self._approvals = approvals
-        self._scope = scope
-
-    @property
-    def is_interactive(self) -> bool:
-        """True if a user can be asked."""
-        return self._approvals.interactive
-
-    async def choose_message_to_drop(self, full: str, largest: Sequence[Message]) -> Message | None:
-        """Ask which of the largest messages to drop from a conversation that cannot be made to fit otherwise; None
-        for none."""
-        if not self.is_interactive or not largest:
-            return None
-        offered = {f"Drop {describe_message(m)} ({message_tokens(m):,} tokens)": m for m in largest}
-        question = f"{full} What should be dropped?"
-        return offered.get((await self._approvals.question(question, (*offered, STOP), self._scope)).strip())
-
-    async def confirm_continue(self, doubt: str, *, otherwise: bool) -> UserAnswer:
-        """Ask whether to continue despite a doubt. Without a user, `otherwise` decides, and the doubt is shown if
-        the turn continues."""
-        if not self.is_interactive:
-            if otherwise:
-                self._scope.notice(doubt)
-            return UserAnswer(otherwise)
-        question = f"{doubt} Go on?"
-        said = (await self._approvals.question(question, (GO_ON, STOP), self._scope)).strip()
-        meant = said.lower().rstrip(".!")
-        return UserAnswer(meant not in _NO, "" if meant in _NO | _YES else said)

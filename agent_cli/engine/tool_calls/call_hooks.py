@@ -5,7 +5,7 @@ arguments are parsed and judged as if the model had written them.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -46,12 +46,12 @@ class CallHooks:
         """Run the hooks on calls that are about to run, except those that a rule denies."""
         asked = [pending for pending in batch if self.is_open(pending)]
         for pending in asked:
-            pending.hooked_arguments = pending.arguments
-        if asked and self._engine.has("PreToolUse"):
-            await asyncio.gather(*(self._before(pending) for pending in asked))
+            pending.hooked_arguments, pending.hook_contexts, pending.rewrite = pending.arguments, (), ""
+        if self._engine.has("PreToolUse"):
+            await asyncio.gather(*(self._ask(each, self._engine.before_call) for each in asked))
         if self._engine.has("PermissionRequest"):
-            questions = [each for each in asked if each.awaits_answer]
-            await asyncio.gather(*(self._on_question(pending) for pending in questions))
+            unanswered = [each for each in asked if each.awaits_answer]
+            await asyncio.gather(*(self._ask(each, self._engine.on_permission) for each in unanswered))
 
     async def after(self, pending: PendingCall, outcome: ToolOutcome, duration_s: float) -> ToolOutcome:
         """Run the hooks after a call and return the outcome with their additions."""
@@ -78,11 +78,13 @@ class CallHooks:
         is_asked = pending.hooked_arguments == pending.arguments
         return pending.result is None and not is_asked and not isinstance(pending.authorized.verdict, Deny)
 
-    async def _before(self, pending: PendingCall) -> None:
-        result = await self._engine.before_call(self._facts(pending))
+    async def _ask(self, pending: PendingCall, hooks: "Callable[[ToolCallFacts], Awaitable[HookResult]]") -> None:
+        """Run hooks on a call. A hook may answer a question to the user as a saved rule could."""
+        result = await hooks(self._facts(pending))
         announce(result, self._session, self._scope)
         self._take_stop(result)
-        pending.hook_contexts, pending.rewrite = result.contexts, result.rewrite
+        pending.hook_contexts += result.contexts
+        pending.rewrite = "\n".join(filter(None, (pending.rewrite, result.rewrite)))
         if result.decision == "deny" or result.stop:
             self._refuse(pending, result)
             return
@@ -94,22 +96,10 @@ class CallHooks:
         if pending.result is None:
             self._gate.judge(pending)
 
-    async def _on_question(self, pending: PendingCall) -> None:
-        """Run the hooks for a call that the user would be asked about. A hook may answer as a saved rule could."""
-        result = await self._engine.on_permission(self._facts(pending))
-        announce(result, self._session, self._scope)
-        self._take_stop(result)
-        if result.decision == "deny":
-            self._refuse(pending, result)
-        elif result.decision == "allow":
-            pending.ruling = HookRuling("allow", f"hook {result.deciders}", result.reason)
-            self._gate.judge(pending)
-
     @staticmethod
     def _refuse(pending: PendingCall, result: "HookResult") -> None:
-        reason = result.reason or result.stop_reason or "no reason given"
-        text, rule = f"Refused by a user hook: {reason}", f"hook {result.deciders}"
-        pending.result = failure(pending, "denied", text, rule, reason)
+        text, rule = f"Refused by a user hook: {result.why}", f"hook {result.deciders}"
+        pending.result = failure(pending, "denied", text, rule, result.why)
 
     def _rewrite(self, pending: PendingCall, result: "HookResult") -> None:
         """Apply the arguments requested by a hook. They are judged again: only the user's or a rule's approval

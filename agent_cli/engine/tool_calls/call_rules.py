@@ -16,18 +16,18 @@ from agent_cli.config.call_rule_schema import ToolRule, several
 from agent_cli.policy.call_patterns import (
     CallPattern,
     count,
-    ends_with,
-    matches_only,
     matches_surely,
     may_match,
     parse_call,
 )
 from agent_cli.policy.rules.rule import Rule, matches_path, parse_rule
-from agent_cli.protocol.actions import Action, Deny, WritePath
-from agent_cli.protocol.messages import ToolResult
+from agent_cli.protocol.actions import Action, Deny, RunCommand, WritePath
+from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from agent_cli.protocol.records import AnyRecord, CallStarted
 
 if TYPE_CHECKING:
-    from .previous_calls import CallMade
+    from agent_cli.tools.kit.base import ToolContext
+    from agent_cli.tools.registry import Registry
 
 _MOST_FILES = 50
 """Maximum number of files changed by one call for which a command with `{file}` runs."""
@@ -105,6 +105,59 @@ def _bound(rule: ToolRule, place: str) -> BoundRule:
     )
 
 
+CallMade = tuple[str, tuple[Action, ...], ToolResult | None]
+"""Tool, actions and result of a call that ran or had begun to run; without a result if it was cut off."""
+
+
+def calls_made(records: Sequence[AnyRecord], registry: "Registry", context: "ToolContext") -> Iterator[CallMade]:
+    """Yield the calls of the newest prompt in the order of their results, then those that were cut off."""
+    recent = _newest_input(records)
+    calls = {call.id: call for each in recent if isinstance(each, AssistantMessage) for call in each.calls}
+    begun = {each.call_id for each in recent if isinstance(each, CallStarted)}
+    results = {each.call_id: each for each in recent if isinstance(each, ToolResult)}
+    for call_id in (*results, *(begun - results.keys())):
+        result = results.get(call_id)
+        if call_id not in calls or not (call_id in begun or (result and was_made(result))):
+            continue
+        call = calls[call_id]
+        if (actions := _actions(call, result, registry, context)) is not None:
+            yield call.name, actions, result
+
+
+def _newest_input(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
+    """Return the records from the newest turn that began with a prompt; later turns continued it."""
+    from agent_cli.session.undo_state import taken_back
+
+    undone = taken_back(records).messages
+    turns: set[str] = set()
+    start = 0
+    for index, record in enumerate(records):
+        if record.turn_id in turns or record.turn_id in undone or not record.turn_id:
+            continue
+        turns.add(record.turn_id)
+        if isinstance(record, UserMessage) and record.origin == "human":
+            start = index
+    return [record for record in records[start:] if record.turn_id not in undone]
+
+
+def _actions(
+    call: ToolCall, result: ToolResult | None, registry: "Registry", context: "ToolContext"
+) -> tuple[Action, ...] | None:
+    """Return the actions of a call; None if it cannot be parsed."""
+    try:
+        tool, params = registry.parse(call.name, call.arguments)
+        actions = tuple(tool.actions(params, context))
+    except Exception:  # the call's own result says what was wrong
+        return None
+    if result is None or not result.command:
+        return actions
+    # the user may have edited the command before allowing it
+    return tuple(
+        msgspec.structs.replace(each, command=result.command) if isinstance(each, RunCommand) else each
+        for each in actions
+    )
+
+
 class TurnRules:
     """The rules, and the calls of one turn so far."""
 
@@ -128,12 +181,12 @@ class TurnRules:
         if self._rules:
             self._begun.append((tool, actions))
 
-    def resume_after(self, calls: "Iterable[CallMade]") -> None:
+    def resume_after(self, calls: Iterable[CallMade]) -> None:
         """Count the calls made for the same prompt in earlier turns that did not complete."""
-        for call in calls:
-            self.record_start(call.tool, call.actions)
-            if call.result is not None:
-                self.record_result(call.tool, call.actions, call.result)
+        for tool, actions, result in calls:
+            self.record_start(tool, actions)
+            if result is not None:
+                self.record_result(tool, actions, result)
 
     def forget(self) -> None:
         """Reset: later calls belong to another prompt."""
@@ -178,7 +231,7 @@ class TurnRules:
     def _is_a_beginning(self, tool: str, actions: tuple[Action, ...]) -> bool:
         """Return True if any `run_first` rule names this call."""
         first = (call for bound in self._rules if bound.rule.kind == "run_first" for call in bound.calls)
-        return any(matches_only(call, tool, actions, self._root) for call in first)
+        return any(matches_surely(call, tool, actions, self._root, "all") for call in first)
 
     def _follows(self, bound: BoundRule) -> bool:
         """Return True if the last call is the one that the rule names, with the required output."""
@@ -207,7 +260,8 @@ class TurnRules:
         required call writes itself, such as caches and reports, do not count as edits."""
         for at in range(len(self._done) - 1, -1, -1):
             done = self._done[at]
-            if any(ends_with(call, done.tool, done.actions, self._root) for call in required if not _edits(call)):
+            runs = (call for call in required if not _edits(call))
+            if any(matches_surely(call, done.tool, done.actions, self._root, "last") for call in runs):
                 continue
             if self._edited(done, paths):
                 return self._done[at + 1 :]

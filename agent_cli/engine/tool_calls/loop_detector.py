@@ -82,7 +82,8 @@ class LoopDetector:
             return None
         if found := self._cycle(self._stop_at):
             rounds, length = found
-            return LoopDetected("stop", f"the same {_steps(length)} {rounds} times with the same result")
+            calls = "call was" if length == 1 else f"{length} calls were"
+            return LoopDetected("stop", f"the same {calls} made {rounds} times with the same result")
         found = self._cycle(self._hint_at)
         if found is None or self._hinted:
             self._hinted = found is not None
@@ -144,10 +145,6 @@ _DURATION = lazy_regex(r"\b\d+(\.\d+)? ?m?s\b")
 
 _WHOLE = lazy_regex(r"left out here; the whole output is in .* …\]$", re.MULTILINE)
 """The note in a shortened result names the call, so it differs between calls without meaning too."""
-
-
-def _steps(length: int) -> str:
-    return "call was made" if length == 1 else f"{length} calls were made"
 
 
 def _signature(call: ToolCall, result: ToolResult) -> str:

@@ -7,7 +7,7 @@ exception in a tool, a cancellation. A call with a recorded result is never run 
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import groupby
@@ -25,10 +25,11 @@ from agent_cli.session.history import UNKNOWN_OUTCOME, OpenCall
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.kit.base import NeedsPreparation, Tool, ToolContext, ToolError, ToolOutcome, UnknownTool
 from agent_cli.tools.registry import ParsedCall
-from agent_cli.tools.session.finish import Finish
+from agent_cli.tools.session.turn import Finish
 
 from ..context.recall_results import truncate_result
 from .approval_gate import ApprovalGate
+from .call_rules import TurnRules, calls_made
 from .loop_detector import LoopDetector
 from .pending_call import (
     LONGEST_REMAINS,
@@ -57,7 +58,7 @@ class ToolRunner:
         self._undo = services.undo
         self._context = services.tools
         self._guard = guard
-        self.rules = services.turn_rules()
+        self.rules = TurnRules(services.rules, str(services.tools.workspace.root))
         self._scope = scope
         self._one_effect = asyncio.Lock()
         """Held before an effect: calls may run in parallel, but checkpoints are taken one by one."""
@@ -183,8 +184,6 @@ class ToolRunner:
         reported with unknown outcome, and the others take the whole path, including approval, under the rules as
         of then. With `same_input`, the turn continues the previous turn's prompt."""
         if self.rules.any and (calls or same_input):
-            from .previous_calls import calls_made
-
             earlier = [record for record in self._session.whole() if record.turn_id != self._scope.turn_id]
             self.rules.resume_after(calls_made(earlier, self._registry, self._context))
         prepared = [self._prepare(each.call, each.turn_id) for each in calls]
@@ -200,11 +199,9 @@ class ToolRunner:
         try:
             pending.understand(self._parse(call))
             self._guard.record_wellformed()
-        except UnknownTool as error:
-            pending.result = failure(pending, "failed", describe(error))
-            return pending
         except Exception as error:  # any problem with arguments becomes a result and is never raised
-            self._guard.record_malformed(call.name)
+            if not isinstance(error, UnknownTool):
+                self._guard.record_malformed(call.name)
             pending.result = failure(pending, "failed", describe(error))
             return pending
         self._gate.judge(pending)
@@ -366,7 +363,7 @@ class ToolRunner:
         """Return the context for one run of a call with a reach."""
         return self._context.for_call(
             pending.call.id,
-            emit=self._output_callback(pending),
+            emit=partial(self._printed, pending),
             silent=lambda silent_s: self._scope.emit(ToolSilent(call_id=pending.call.id, silent_s=silent_s)),
             confine=partial(self._permissions.confinement, reach),
             insert=partial(self._insert_into, pending),
@@ -445,12 +442,9 @@ class ToolRunner:
         finally:
             pending.waited_s += time.monotonic() - asked_at
 
-    def _output_callback(self, pending: PendingCall) -> Callable[[str], None]:
-        def emit(text: str) -> None:
-            pending.printed = (pending.printed + text)[-LONGEST_REMAINS:]
-            self._scope.emit(ToolOutput(call_id=pending.call.id, text=text))
-
-        return emit
+    def _printed(self, pending: PendingCall, text: str) -> None:
+        pending.printed = (pending.printed + text)[-LONGEST_REMAINS:]
+        self._scope.emit(ToolOutput(call_id=pending.call.id, text=text))
 
     def _result(
         self, pending: PendingCall, outcome: ToolOutcome, status: ToolStatus, duration_s: float

@@ -21,6 +21,7 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.records import Marked, Named
 from agent_cli.session.event_bus import TurnScope
+from agent_cli.tools.kit.output import first_of
 
 if TYPE_CHECKING:
     from ..services import SessionServices
@@ -94,21 +95,17 @@ class HistoryOperations:
 
     def _say_files_moved(self, report: RestoreReport) -> None:
         """Tell the model that its files were changed, because the conversation itself is kept."""
-        paths = ", ".join(change.path for change in report.restored[:20])
-        more = f" and {len(report.restored) - 20} more" if len(report.restored) > 20 else ""
-        text = (
-            f"The user has restored files to an earlier state: {paths}{more}. Read them again before you continue."
-        )
+        paths = first_of([change.path for change in report.restored], 20)
+        text = f"The user has restored files to an earlier state: {paths}. Read them again before you continue."
         self._session.append(UserMessage(id=new_id("msg"), text=text, origin="hint"))
 
     async def _compact(self, operation: Compact | KeepSummary | Uncompact, scope: TurnScope) -> None:
         match operation:
-            case Compact(focus=focus, preview=True):
-                if not await self._compactor.preview(focus, scope):
-                    raise OperationRefused(_NOTHING_TO_COMPACT)
-            case Compact(focus=focus):
-                if not await self._compactor.reduce(focus, scope):
-                    raise OperationRefused(_NOTHING_TO_COMPACT)
+            case Compact(focus=focus, preview=preview):
+                compact = self._compactor.preview if preview else self._compactor.reduce
+                if not await compact(focus, scope):
+                    has_more = self._compactor.has_older_part()  # then a notice has told what was in the way
+                    raise OperationRefused(_NOT_COMPACTED if has_more else _NOTHING_TO_COMPACT)
             case KeepSummary(text=text):
                 if not text.strip():
                     raise OperationRefused("An empty summary would lose everything; nothing was changed.")
@@ -132,6 +129,7 @@ class HistoryOperations:
         scope.emit(Renamed(title=title))
 
 
+_NOT_COMPACTED = "The conversation was not compacted; it is as it was."
 _NOTHING_TO_COMPACT = "There is nothing to compact yet: the conversation is as small as it gets."
 
 

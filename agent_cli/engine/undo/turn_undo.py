@@ -25,6 +25,7 @@ from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.session import Session
 from agent_cli.session.undo_state import AROUND, RESOLVED, Undoing, taken_back
 from agent_cli.session.undo_state import NothingToRestore as NothingToRestore
+from agent_cli.tools.kit.output import first_of
 from agent_cli.workspace.checkpoints.types import CheckpointError, Move
 from agent_cli.workspace.checkpoints.types import Snapshots as Snapshots
 
@@ -140,7 +141,7 @@ class TurnUndo:
                 beyond[path] = None
         if self._before.get(turn_id) != checkpoint or len(beyond) > known:
             self._before[turn_id] = checkpoint
-            await self._save(turn_id, "before", checkpoint, uncovered=tuple(beyond))
+            await self._session.save(self._taken(turn_id, "before", checkpoint, uncovered=tuple(beyond)))
 
     async def _take(self, scope: TurnScope) -> str:
         """Take a checkpoint. If it takes long, as the first one of a large workspace does, say so."""
@@ -178,13 +179,13 @@ class TurnUndo:
             self._scope.notice(f"This turn cannot be undone: {error}.")
             return ()
         foreign = self._late_foreign(turn_id) if late else self._effects.foreign(self._session.root, changes)
-        await self._save(turn_id, "after", after, late=late, foreign=foreign)
+        await self._session.save(self._taken(turn_id, "after", after, late=late, foreign=foreign))
         self._maintain_soon()
         return tuple(change for change in changes if change.path not in foreign)
 
     def _late_foreign(self, turn_id: str) -> tuple[str, ...]:
         """Return the files that a crashed turn wrote and somebody else has changed since."""
-        from .last_writer import changed_by_others, last_seen
+        from .effect_times import changed_by_others, last_seen
 
         records = self._session.records
         written = sorted(written_files(records).get(turn_id, ()))
@@ -241,7 +242,6 @@ class TurnUndo:
         chosen, files = self._way_back(turn_id, what)
         count = len(self._prompted(chosen))
         records = self._session.records
-        refuse_elsewhere(records, files, self._session.root)
         moves = undo_moves(records, files, undo=True)
         around = await self._before_undo(moves)
         report = _naming(
@@ -261,7 +261,6 @@ class TurnUndo:
         """
         undoing = self._next_redo()
         records = self._session.records
-        refuse_elsewhere(records, undoing.files, self._session.root)
         report = await self._carry_out(
             redo_moves(records, undoing), memory_changes(records, undoing.files, undo=False)
         )
@@ -285,8 +284,8 @@ class TurnUndo:
         if not left_alone:
             raise NothingToRestore("there is no file to decide on: none was left alone")
         if unknown := sorted(set(paths) - left_alone):
-            known = f"{len(left_alone)} were: {_named(sorted(left_alone))}"
-            raise NothingToRestore(f"not left alone: {_named(unknown)}; {known}")
+            known = f"{len(left_alone)} were: {first_of(sorted(left_alone), _MOST_NAMED)}"
+            raise NothingToRestore(f"not left alone: {first_of(unknown, _MOST_NAMED)}; {known}")
         chosen = left_alone.intersection(paths or left_alone)
         self._left_alone = left_alone - chosen
         if choice == "mine":
@@ -296,8 +295,8 @@ class TurnUndo:
             saved = await self._snapshots.take(moves)
             report = await self._snapshots.resolve(moves, choice, chosen, saved)
             if report.restored:
-                await self._save(turn_id, "before", saved)
-                await self._save(turn_id, "after", await self._snapshots.take(moves))
+                await self._session.save(self._taken(turn_id, "before", saved))
+                await self._session.save(self._taken(turn_id, "after", await self._snapshots.take(moves)))
         except CheckpointError as error:
             raise NothingToRestore(f"nothing was decided: {error}") from error
         self._left_alone = left_alone - {change.path for change in report.restored}
@@ -334,7 +333,6 @@ class TurnUndo:
             await self.close_crashed_turns()
         records = self._session.records
         _, files = self._way_back(turn_id, what)
-        refuse_elsewhere(records, files, self._session.root)
         report = await self._dry_run(undo_moves(records, files, undo=True))
         return prompt_of(records, turn_id), _naming(uncovered_in(records, files), report)
 
@@ -346,7 +344,6 @@ class TurnUndo:
         """
         undoing = self._next_redo()
         records = self._session.records
-        refuse_elsewhere(records, undoing.files, self._session.root)
         return prompt_of(records, undoing.turn_ids[0]), await self._dry_run(redo_moves(records, undoing))
 
     async def aclose(self) -> None:
@@ -376,6 +373,7 @@ class TurnUndo:
         chosen = tuple(turn for turn in later if turn in files or turn in words)
         if not chosen:
             raise NothingToRestore("the files are already as they were before this prompt")
+        refuse_elsewhere(self._session.records, files, self._session.root)
         return chosen, files[::-1]
 
     async def _before_undo(self, moves: Sequence[Move]) -> str:
@@ -385,7 +383,7 @@ class TurnUndo:
             return ""
         turn_id = new_id(AROUND)
         try:
-            await self._save(turn_id, "before", await self._snapshots.take(moves))
+            await self._session.save(self._taken(turn_id, "before", await self._snapshots.take(moves)))
         except CheckpointError:  # the redo then goes turn by turn
             return ""
         return turn_id
@@ -395,19 +393,15 @@ class TurnUndo:
         if not turn_id:
             return []
         try:
-            checkpoint = await self._snapshots.take(moves)
+            return [self._taken(turn_id, "after", await self._snapshots.take(moves))]
         except CheckpointError:
             return []
-        return [
-            CheckpointTaken(
-                id=new_id("cp"), turn_id=turn_id, when="after", checkpoint=checkpoint, root=self._other_root
-            )
-        ]  # fmt: skip
 
     def _next_redo(self) -> Undoing:
         redoable = taken_back(self._session.records).redoable
         if not redoable:
             raise NothingToRestore("there is nothing to redo")
+        refuse_elsewhere(self._session.records, redoable[-1].files, self._session.root)
         return redoable[-1]
 
     async def _carry_out(self, moves: list[Move], memory: Sequence[MemoryChange]) -> RestoreReport:
@@ -451,7 +445,7 @@ class TurnUndo:
         """Return those of the turns that count and began with a prompt."""
         return {message.turn_id for message in self._session.view.prompts}.intersection(turn_ids)
 
-    async def _save(
+    def _taken(
         self,
         turn_id: str,
         when: Literal["before", "after"],
@@ -460,25 +454,20 @@ class TurnUndo:
         late: bool = False,
         uncovered: tuple[str, ...] = (),
         foreign: tuple[str, ...] = (),
-    ) -> None:
-        await self._session.save(
-            CheckpointTaken(
-                id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late, uncovered=uncovered,
-                foreign=foreign, root=self._other_root,
-            )
+    ) -> CheckpointTaken:
+        return CheckpointTaken(
+            id=new_id("cp"), turn_id=turn_id, when=when, checkpoint=checkpoint, late=late, uncovered=uncovered,
+            foreign=foreign, root=self._other_root,
         )  # fmt: skip
 
     def _report_left_out(self, scope: TurnScope) -> None:
         """Report files that no checkpoint contains because of their size, each once."""
-        new = [path for path in self._snapshots.left_out if path not in self._reported]
-        self._reported.update(new)
-        if new:
-            scope.notice(f"Undo will not restore files that are too large: {_named(new)}.")
-        new = [each for each in self._snapshots.uncovered if each not in self._reported]
-        self._reported.update(new)
-        if new:
-            text = f"Undo will not restore: {_named(new)}."
-            scope.notice(text, "info")
+        if large := [path for path in self._snapshots.left_out if path not in self._reported]:
+            scope.notice(f"Undo will not restore files that are too large: {first_of(large, _MOST_NAMED)}.")
+        self._reported.update(large)
+        if other := [each for each in self._snapshots.uncovered if each not in self._reported]:
+            scope.notice(f"Undo will not restore: {first_of(other, _MOST_NAMED)}.", "info")
+        self._reported.update(other)
 
     def _maintain_soon(self) -> None:
         """Maintain the store in the background; nothing waits for it."""
@@ -505,7 +494,3 @@ def _naming(uncovered: Sequence[str], report: RestoreReport) -> RestoreReport:
 
 def _decidable(report: RestoreReport) -> frozenset[str]:
     return frozenset(conflict.path for conflict in report.conflicts if conflict.decidable)
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED)

@@ -54,22 +54,24 @@ class SessionHooks:
         self._source = "resume" if resumed else "startup"
         self._has_started = False
         self._stops_refused = 0
+        self._at_start: tuple[str, ...] = ()
         self._after_compaction: tuple[str, ...] = ()
-        """Output of the `SessionStart` hooks after a compaction, for the next prompt."""
+        """Output of the `SessionStart` hooks, for the next prompt that is sent."""
 
     async def on_prompt(self, text: str, scope: TurnScope) -> PromptRuling:
         """Run the hooks on a prompt before it is saved. Before the first prompt, the start hooks run."""
-        begins = not self._has_started
-        contexts = (*await self._start(scope), *self._after_compaction)
-        self._stops_refused, self._after_compaction = 0, ()
-        if begins and self._is_subagent:  # its first prompt was written by the model
-            return PromptRuling(context="\n".join(contexts))
-        if not self._engine.has("UserPromptSubmit"):
-            return PromptRuling(context="\n".join(contexts))
-        result = await self._at("UserPromptSubmit", {"prompt": text}, scope)
-        if refusal := _refusal(result):
-            return PromptRuling(refusal)
-        return PromptRuling(context="\n".join((*contexts, *result.contexts)))
+        begins, self._stops_refused = not self._has_started, 0
+        if begins:
+            await self._start(scope)
+        said: tuple[str, ...] = ()
+        if not (begins and self._is_subagent):  # its first prompt was written by the model
+            result = await self._at("UserPromptSubmit", {"prompt": text}, scope)
+            if refusal := _refusal(result):
+                return PromptRuling(refusal)
+            said = result.contexts
+        contexts = (*self._at_start, *self._after_compaction, *said)
+        self._at_start = self._after_compaction = ()
+        return PromptRuling(context="\n".join(contexts))
 
     async def on_words(self, text: str, scope: TurnScope) -> str:
         """Run the prompt hooks on the user's words that accompany something else, and return what the model may
@@ -83,19 +85,15 @@ class SessionHooks:
     async def on_mention(self, scope: TurnScope, action: Action) -> str:
         """Run the tool call hooks on a mention as if a call read it. Return why it is refused; empty if it is
         not."""
-        if not self._engine.has("PreToolUse"):
-            return ""
         result = await self._engine.before_call(_reading(action, str(self._session.root)))
         announce(result, self._session, scope)
         if result.decision == "ask":
             return f"{result.reason or 'it requires approval'}; a call of the model asks"
-        return result.reason or "no reason given" if result.decision == "deny" or result.stop else ""
+        return result.why if result.decision == "deny" or result.stop else ""
 
     async def on_stop(self, answer: str, scope: TurnScope) -> str:
         """Run the hooks on the end of a turn. Return why the model must continue; empty if the turn ends."""
         event: Event = "SubagentStop" if self._is_subagent else "Stop"
-        if not self._engine.has(event):
-            return ""
         facts = {"stop_hook_active": self._stops_refused > 0, "last_assistant_message": answer}
         result = await self._at(event, facts | self._about_subagent(), scope, self._session.header.agent_type)
         if result.stop or result.decision != "deny":
@@ -108,19 +106,17 @@ class SessionHooks:
 
     async def on_failure(self, error: str, scope: TurnScope) -> None:
         """Notify hooks that a turn failed."""
-        await self._tell("StopFailure", {"error": error}, scope)
+        await self._at("StopFailure", {"error": error}, scope)
 
     async def before_compaction(self, trigger: Literal["manual", "auto"], scope: TurnScope) -> str:
         """Run the hooks on a compaction. Return why it is refused; empty if it is not."""
-        if not self._engine.has("PreCompact"):
-            return ""
-        result = await self._at("PreCompact", {"trigger": trigger, "custom_instructions": ""}, scope, trigger)
-        return _refusal(result)
+        facts = {"trigger": trigger, "custom_instructions": ""}
+        return _refusal(await self._at("PreCompact", facts, scope, trigger))
 
     async def after_compaction(self, trigger: Literal["manual", "auto"], summary: str, scope: TurnScope) -> None:
         """Notify hooks of a compaction."""
-        await self._tell("PostCompact", {"trigger": trigger, "compact_summary": summary}, scope, trigger)
-        if self._engine.has("SessionStart") and not self._is_subagent:
+        await self._at("PostCompact", {"trigger": trigger, "compact_summary": summary}, scope, trigger)
+        if not self._is_subagent:
             result = await self._at("SessionStart", {"source": "compact"}, scope, "compact")
             self._after_compaction = result.contexts
 
@@ -145,12 +141,12 @@ class SessionHooks:
         """Notify hooks that the agent waits for the user, without waiting for the hooks."""
         if self._engine.has("Notification"):
             facts = {"message": message, "notification_type": kind}
-            self._engine.beside(self._tell("Notification", facts, scope, kind))
+            self._engine.beside(self._at("Notification", facts, scope, kind))
 
     async def on_end(self, reason: str, scope: TurnScope) -> None:
         """Notify hooks that the session ends."""
         if self._has_started and not self._is_subagent:
-            await self._tell("SessionEnd", {"reason": reason}, scope, reason)
+            await self._at("SessionEnd", {"reason": reason}, scope, reason)
 
     def _about_subagent(self) -> dict[str, str]:
         header = self._session.header
@@ -158,17 +154,14 @@ class SessionHooks:
             return {}
         return {"agent_id": header.session_id, "agent_type": header.agent_type}
 
-    async def _start(self, scope: TurnScope) -> tuple[str, ...]:
-        if self._has_started:
-            return ()
+    async def _start(self, scope: TurnScope) -> None:
         self._has_started = True
         if self._is_subagent:
-            if not self._engine.has("SubagentStart"):
-                return ()
             kind = self._session.header.agent_type
-            return (await self._at("SubagentStart", self._about_subagent(), scope, kind)).contexts
+            self._at_start = (await self._at("SubagentStart", self._about_subagent(), scope, kind)).contexts
+            return
         if not self._engine.has("SessionStart"):
-            return ()
+            return
         import tempfile
 
         from agent_cli.tools.shell.env_file import take_variables
@@ -181,11 +174,7 @@ class SessionHooks:
             wrong = await take_variables(file, self._tools.shell, self._tools.processes)
         if wrong:
             scope.notice(f"What a hook wrote to CLAUDE_ENV_FILE {wrong}.")
-        return result.contexts
-
-    async def _tell(self, event: "Event", facts: Mapping[str, Any], scope: TurnScope, name: str = "") -> None:
-        if self._engine.has(event):
-            await self._at(event, facts, scope, name)
+        self._at_start = result.contexts
 
     async def _at(
         self,
@@ -221,10 +210,9 @@ def _refusal(result: "HookResult") -> str:
     about such things, so a decision to ask also refuses."""
     if not result.stop and result.decision not in ("deny", "ask"):
         return ""
-    reason = result.reason or result.stop_reason or "no reason given"
     if any(run.failure for run in result.runs):
-        return reason  # the failure message already names the hook and the way out
-    return f"{reason} (`/hooks off {result.deciders}` or --no-hooks continues without it)"
+        return result.why  # the failure message already names the hook and the way out
+    return f"{result.why} (`/hooks off {result.deciders}` or --no-hooks continues without it)"
 
 
 def announce(result: "HookResult", session: Session, scope: TurnScope) -> None:

@@ -10,8 +10,7 @@ import msgspec
 from agent_cli.protocol.agent_types import AgentType
 
 from ..found_files import MOST_FILES, UnusableError, found_files, read_file, read_text
-from ..names import unique_name
-from ..places import Place
+from ..places import Place, unique_name
 
 _PLACE = "sub-agent in "
 """Prefix of a file path in a trust place; for skills a suffix is used."""
@@ -107,7 +106,7 @@ def _file(path: Path, place: Place) -> AgentFile:
     shown = str(path).encode("utf-8", "replace").decode()
     try:
         content = read_file(path, place)
-        found = parse_agent(read_text(content), path, place)
+        found, notes = parse_agent(read_text(content), path, place)
     except UnusableError as error:
         return AgentFile(shown, place, problem=str(error))
-    return AgentFile(shown, place, content, found.type, found.notes)
+    return AgentFile(shown, place, content, found, notes)

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -22,8 +22,7 @@ from agent_cli.tools.kit.other_names import EDIT, own_tools, plain_name
 
 from ..found_files import UnusableError
 from ..front_matter import entries, one_line, read_front_matter
-from ..names import callable_name
-from ..places import Place
+from ..places import Place, callable_name
 
 _KEYS: Mapping[str, str] = {
     "name": "name", "description": "description",
@@ -55,17 +54,9 @@ class ToolNames(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-class Definition(msgspec.Struct, frozen=True):
-    """Content of a definition file."""
-
-    type: AgentType
-    """The type under the name in the file, which another file may also use."""
-    notes: tuple[str, ...] = ()
-    """Settings without effect, and errors that do not make the file unusable."""
-
-
-def parse_agent(text: str, path: Path, place: Place) -> Definition:
-    """Parse the text of a file.
+def parse_agent(text: str, path: Path, place: Place) -> tuple[AgentType, tuple[str, ...]]:
+    """Parse the text of a file. Return the type under the name in the file, which another file may also use, and
+    notes on settings without effect and errors that do not make the file unusable.
 
     Raises:
         UnusableError: it defines no sub-agent, or one that cannot be used.
@@ -86,7 +77,7 @@ def parse_agent(text: str, path: Path, place: Place) -> Definition:
     made = AgentType(name=name, description=description, instructions=instructions.strip("\n"))
     made = _with_limits(_with_rights(made, fields), fields)
     made = msgspec.structs.replace(made, source=str(path), origin=place.origin)
-    return Definition(made, tuple(dict.fromkeys((*fields.notes, *fields.unused()))))
+    return made, tuple(dict.fromkeys((*fields.notes, *fields.unused())))
 
 
 def _markdown(text: str, path: Path) -> tuple[dict[str, Any], str, str]:
@@ -152,21 +143,23 @@ def _with_rights(made: AgentType, fields: _Fields) -> AgentType:
     given, denied = fields.take("tools"), fields.take("without")
     only, without = _listed_tools(given, fields) if given is not None else (None, ())
     taken = _names(denied, fields)
-    rules, whole = denied_calls(taken.patterns)
+    denials = {written: _rule(rule_of(written), "deny") for written in taken.patterns}
+    # a pattern without an equivalent rule removes its tool, since the author meant to restrict it
+    whole = [written.partition("(")[0].strip() for written, rule in denials.items() if rule is None]
     plain = [entry for entry in entries(denied)[:_MOST_ITEMS] if entry not in taken.patterns]
     gone = tool_names((*plain, *whole))
     if whole:
         fields.notes.append(f"it has no {', '.join(whole)}: {', '.join(taken.patterns)} cannot be denied alone")
-    narrowed = opencode_permission(fields.take("permission"))
-    fields.notes += narrowed.notes
+    allowed, narrowed = _opencode_permission(fields.take("permission"))
+    fields.notes += narrowed["note"]
     return msgspec.structs.replace(
         made,
-        tools=_both(only, narrowed.only),
+        tools=_both(only, allowed),
         without_tools=tuple(
-            dict.fromkeys((*without, *gone.names, *(["*"] if gone.has_all else []), *narrowed.without))
+            dict.fromkeys((*without, *gone.names, *(["*"] if gone.has_all else []), *narrowed["without"]))
         ),
-        ask_rules=narrowed.ask,
-        deny_rules=tuple(dict.fromkeys((*rules, *narrowed.deny))),
+        ask_rules=narrowed["ask"],
+        deny_rules=tuple(dict.fromkeys((*filter(None, denials.values()), *narrowed["deny"]))),
         mode=_mode(fields),
     )
 
@@ -208,10 +201,10 @@ def _mode(fields: _Fields) -> Mode | None:
             raise UnusableError("it is an agent for the user to talk to (`mode: primary`), not a sub-agent")
         if is_role or (key == "approval_policy" and text != "untrusted"):
             continue
-        if (mode := mode_of(text)) is None:
+        if (mode := _MODES.get(text.replace("-", "").replace("_", "").lower())) is None:
             fields.notes.append(f"`{key}: {_short(text)}` is not known here, so it asks")
         modes.append(mode or "ask")
-    return narrowest(modes)
+    return min(modes, key=_WIDTH.index, default=None)
 
 
 def _with_limits(made: AgentType, fields: _Fields) -> AgentType:
@@ -285,63 +278,29 @@ _KINDS: Mapping[str, str] = {"bash": "shell", "read": "read", "edit": "write", "
 _ASKED: Mapping[str, str] = {**_KINDS, "write": "write", "grep": "read", "glob": "read", "list": "read"}
 
 
-class Narrowing(msgspec.Struct, frozen=True):
-    """Restrictions of a definition."""
-
-    only: tuple[str, ...] | None = None
-    """The only tools allowed; None for all."""
-    without: tuple[str, ...] = ()
-    """Tools to remove."""
-    ask: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+_Restriction = Literal["without", "ask", "deny", "note"]
+_Part = tuple[_Restriction, str]
 
 
-def mode_of(text: str) -> Mode | None:
-    """Return our mode for another agent's name of one; None if unknown."""
-    return _MODES.get(text.replace("-", "").replace("_", "").lower())
-
-
-def narrowest(modes: Iterable[Mode]) -> Mode | None:
-    """Return the narrowest mode; None if there is none."""
-    return min(modes, key=_WIDTH.index, default=None)
-
-
-def denied_calls(patterns: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return deny rules for calls such as `Bash(rm *)`, and the tools whose patterns have no equivalent rule:
-    these must be removed as a whole, since the author meant to restrict them."""
-    rules, tools = [], []
-    for written in patterns:
-        if (rule := _rule(rule_of(written), "deny")) is not None:
-            rules.append(rule)
-        else:
-            tools.append(written.partition("(")[0].strip())
-    return tuple(rules), tuple(tools)
-
-
-def opencode_permission(value: Any) -> Narrowing:
-    """Convert OpenCode's `permission`: an action for everything, or for each tool an action or actions by
-    pattern."""
+def _opencode_permission(value: Any) -> tuple[tuple[str, ...] | None, dict[_Restriction, tuple[str, ...]]]:
+    """Convert OpenCode's `permission`: an action for everything, or for each tool an action or actions by pattern.
+    Return the only tools allowed, None for all, and the further restrictions by kind."""
     if isinstance(value, str):
         value = {"*": value}
-    if value is None:
-        return Narrowing()
+    only: tuple[str, ...] | None = None
+    parts: list[_Part] = []
     if not isinstance(value, Mapping):
-        return Narrowing(only=(), notes=("`permission` is not a mapping, so it has no tools",))
-    only = None
-    if value.get("*") == "deny":
+        if value is not None:
+            only, parts = (), [("note", "`permission` is not a mapping, so it has no tools")]
+        value = {}
+    elif value.get("*") == "deny":
         given = [str(key) for key, action in value.items() if action != "deny"]
         only = tuple(dict.fromkeys(name for key in given for name in _tools(key)))
         value = {key: action for key, action in value.items() if key != "*"}
-    parts = [part for key, action in value.items() for part in _permission(str(key), action)]
-
-    def of(kind: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(text for each, text in parts if each == kind))
-
-    return Narrowing(only, of("without"), of("ask"), of("deny"), of("note"))
-
-
-_Part = tuple[Literal["without", "ask", "deny", "note"], str]
+    parts += [part for key, action in value.items() for part in _permission(str(key), action)]
+    return only, {
+        kind: tuple(dict.fromkeys(text for each, text in parts if each == kind)) for kind in get_args(_Restriction)
+    }
 
 
 def _permission(key: str, action: Any) -> Iterator[_Part]:

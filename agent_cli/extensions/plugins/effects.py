@@ -5,7 +5,6 @@ Each file that a line names is listed below it with its hash, so that a changed 
 
 import os
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -68,14 +67,17 @@ def file_lines(plugin: Plugin, words: Iterable[str]) -> Iterator[str]:
 def text_lines(plugin: Plugin) -> Iterator[str]:
     """Yield a line for each command whose output a prompt of the plug-in inserts, and for the calls that it
     allows."""
-    from ..expansion import expand  # not needed by a session that only uses hooks of plug-ins
+    from ..expansion import expand, shell_words  # not needed by a session that only uses hooks of plug-ins
 
-    for name, body, allowed in (*_commands(plugin), *map(_as_command, _skills(plugin))):
+    heads = (
+        (f"skill {each.head.name}", each.body, ", ".join(each.head.allowed_tools)) for each in _skills(plugin)
+    )
+    for name, body, allowed in (*_commands(plugin), *heads):
         dialects: tuple[PluginProduct, ...] = ("claude", plugin.product)
         found = (each.command for dialect in dialects for each in expand(body, _ARGUMENTS, dialect).insertions)
         for command in dict.fromkeys(found):
             yield f"{name}: inserts the output of {' ; '.join(filter(None, command.splitlines()))}"
-            yield from file_lines(plugin, _words(command))
+            yield from file_lines(plugin, (command, *shell_words(command)))
         if allowed:
             yield f"{name}: allows {allowed}"
 
@@ -89,22 +91,11 @@ def _commands(plugin: Plugin) -> Iterator[tuple[str, str, str]]:
             yield f"/{plugin.name}:{file.name}", file.text, ", ".join(file.allowed)
 
 
-def _as_command(skill: "SkillText") -> tuple[str, str, str]:
-    return f"skill {skill.head.name}", skill.body, ", ".join(skill.head.allowed_tools)
-
-
 def _skills(plugin: Plugin) -> "Iterator[SkillText]":
     """Yield the skills as a session finds and reads them."""
-    from ..skills.scan import read_skills
+    from ..skills.find import read_skills
 
     return (skill for place in plugin.places("skills") for skill in read_skills(place))
-
-
-def _words(command: str) -> list[str]:
-    try:
-        return [command, *shlex.split(command)]
-    except ValueError:
-        return [command]
 
 
 def agent_lines(plugin: Plugin) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from agent_cli.config.json_comments import json_with_comments
+from agent_cli.tools.kit.output import first_of
 
 from .plugin import PluginError
 
@@ -96,8 +97,7 @@ def listed(data: bytes) -> str:
         names = sorted({each["name"] for each in _entries(_market(data))})
     except PluginError as error:
         return str(error)
-    more = f" and {len(names) - 40} more" if len(names) > 40 else ""
-    return f"its plug-ins are: {', '.join(names[:40])}{more}" if names else "it has none"
+    return f"its plug-ins are: {first_of(names, 40)}" if names else "it has none"
 
 
 def entry_source(data: bytes, name: str, market: Source) -> Source:

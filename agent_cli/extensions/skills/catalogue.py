@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from agent_cli.protocol.sanitize import visible
-from agent_cli.tools.kit.output import result_tokens
+from agent_cli.tools.kit.output import first_of, result_tokens
 
 from .find import FoundSkills
 from .skill import Skill
@@ -82,7 +82,7 @@ class SkillNews:
         ]
         gone = sorted(self._known - now.keys())
         parts = [
-            f"{word} {_some(names)}"
+            f"{word} {first_of(names, _MOST_TOLD)}"
             for word, names in (("new:", new), ("changed:", changed), ("removed:", gone))
             if names
         ]
@@ -95,11 +95,6 @@ class SkillNews:
 def _described(skill: Skill) -> str:
     about = _first_sentence(_about(skill))
     return f"{skill.name} ({about})" if about else skill.name
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
-    return ", ".join(names[:_MOST_TOLD]) + more
 
 
 def _about(skill: Skill) -> str:

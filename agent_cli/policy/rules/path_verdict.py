@@ -97,22 +97,22 @@ class Policy(msgspec.Struct, frozen=True):
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the strictest of several verdicts, with the widest reach of all; Allow if there are none."""
     given = list(verdicts)
-    if not given:
-        return Allow("nothing to decide")
-    return reaching(max(given, key=_rank), given)
+    worst = max(given, key=_rank, default=Allow("nothing to decide"))
+    if isinstance(worst, Deny):
+        return worst
+    reach = widest(each.reach for each in given if not isinstance(each, Deny))
+    return msgspec.structs.replace(worst, reach=reach)
 
 
-def reaching(verdict: Verdict, parts: Iterable[Verdict]) -> Verdict:
-    """Return a verdict with at least the reach of all its parts."""
-    if isinstance(verdict, Deny):
-        return verdict
-    reach = widest((verdict.reach, *(part.reach for part in parts if not isinstance(part, Deny))))
-    return with_reach(verdict, reach)
-
-
-def with_reach(verdict: Allow | Ask, reach: Reach) -> Allow | Ask:
-    """Return the verdict with another reach."""
-    return msgspec.structs.replace(verdict, reach=reach)
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the strictest of several verdicts, with the widest reach of all; of several questions the
+    weightiest."""
+    given = list(verdicts)
+    worst = strictest(given)
+    if not isinstance(worst, Ask):
+        return worst
+    asks = [verdict for verdict in given if isinstance(verdict, Ask)]
+    return msgspec.structs.replace(weightiest(asks), reach=worst.reach)
 
 
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
@@ -120,15 +120,14 @@ def combine(verdicts: Iterable[Verdict]) -> Verdict:
     before one from the mode; a rule to save is offered only if it answers all of them. Approval covers the
     widest reach needed."""
     given = list(verdicts)
-    worst = strictest(given)
+    first = together(given)
     asks = [verdict for verdict in given if isinstance(verdict, Ask)]
-    if not isinstance(worst, Ask) or len(asks) < 2:
-        return worst
-    first = weightiest(asks)
-    reasons = tuple(dict.fromkeys(ask.reason for ask in asks))
-    more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    if not isinstance(first, Ask) or len(asks) < 2:
+        return first
+    count = len({ask.reason for ask in asks})
+    more = f", and {count - 1} more" if count > 1 else ""
     grant = first.grant if {ask.grant for ask in asks} == {first.grant} else ""
-    return msgspec.structs.replace(first, reason=first.reason + more, grant=grant, reach=worst.reach)
+    return msgspec.structs.replace(first, reason=first.reason + more, grant=grant)
 
 
 def weightiest(asks: list[Ask]) -> Ask:

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from agent_cli.protocol.actions import Mode, canonical_host
+from agent_cli.protocol.actions import canonical_host
 from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .globs import covering, globs_meet
@@ -210,9 +210,6 @@ def absolute_pattern(rule: Rule, root: str) -> str:
         pattern = pattern.removeprefix("./")
         pattern = f"{root.rstrip('/')}/{pattern}" if pattern not in (".", "") else root
     return pattern
-
-
-MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 BUILT_IN: tuple[Rule, ...] = tuple(

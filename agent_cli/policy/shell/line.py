@@ -19,7 +19,7 @@ import msgspec
 from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, Verdict, exceeds, narrowest, widest
 from agent_cli.protocol.paths import is_inside
 
-from ..rules.path_verdict import Policy, strictest, watched, weightiest
+from ..rules.path_verdict import Policy, strictest, together, watched, weightiest
 from ..rules.rule import BUILT_IN_PLACE, Effect, Rule
 from . import destructive
 from .carried_commands import carried_commands
@@ -142,9 +142,6 @@ def _in_any(verdicts: list[CommandVerdict]) -> CommandVerdict:
     if not others:
         return first
     worst = strictest(each.verdict for each in verdicts)
-    if not isinstance(worst, Deny):
-        reach = widest(each.verdict.reach for each in verdicts if not isinstance(each.verdict, Deny))
-        worst = msgspec.structs.replace(worst, reach=reach)
     return CommandVerdict(worst, first.shown, narrowest(each.trusted for each in verdicts))
 
 
@@ -369,14 +366,11 @@ def judge_step(
             if isinstance(each.verdict, Deny) or (isinstance(each.verdict, Ask) and not each.verdict.by_mode)
         ]
     judged = [own, *nested]
-    verdicts = [each.verdict for each in judged]
-    worst = strictest(verdicts)
-    if isinstance(worst, Ask):
-        first = weightiest([verdict for verdict in verdicts if isinstance(verdict, Ask)])
-        return CommandVerdict(msgspec.structs.replace(first, reach=reach), own.shown)
-    if isinstance(worst, Allow):
+    worst = together(each.verdict for each in judged)
+    if not isinstance(worst, Deny):
         worst = msgspec.structs.replace(worst, reach=reach)
-    return CommandVerdict(worst, own.shown, narrowest(each.trusted for each in judged))
+    trusted = narrowest(each.trusted for each in judged) if isinstance(worst, Allow) else "outside"
+    return CommandVerdict(worst, own.shown, trusted)
 
 
 def _known_readings(
@@ -474,11 +468,9 @@ def _weighed(
         reach = widest((need.reach, filed))
         return _leaving(Ask(str(asked), f"`{shown}` needs approval", "", reach), part, shown, policy)
     own = _own(part, shown, read, need, cwd, policy)
-    both = (named.verdict, own.verdict)
-    worst = strictest(both)
+    worst = together((named.verdict, own.verdict))
     if isinstance(worst, Ask):
-        first = weightiest([verdict for verdict in both if isinstance(verdict, Ask)])
-        return _leaving(msgspec.structs.replace(first, reach=worst.reach), part, shown, policy)
+        return _leaving(worst, part, shown, policy)
     if isinstance(worst, Allow) and isinstance(own.verdict, Allow):
         worst = msgspec.structs.replace(own.verdict, reach=worst.reach)
     trusted: Reach = narrowest((own.trusted, "network")) if named.relies else own.trusted

@@ -80,7 +80,7 @@ def _children(pid: int) -> set[int] | None:
     except OSError:
         return found if os.path.exists("/proc/self/stat") else None
     for thread in threads:
-        text = _contents(f"/proc/{pid}/task/{thread}/children")
+        text = contents(f"/proc/{pid}/task/{thread}/children")
         if text is None and not os.path.exists("/proc/thread-self/children"):
             return None
         found.update(map(int, (text or b"").split()))
@@ -103,23 +103,24 @@ def send_signal(send: Callable[[int, int], None], pid: int, number: int) -> bool
 
 def freeze_and_kill(pids: Collection[int]) -> None:
     """Stop all processes, then kill them: a stopped process cannot fork in between."""
-    _send_each(pids, _signal.SIGSTOP, _signal.SIGKILL)
+    send_each(pids, _signal.SIGSTOP, _signal.SIGKILL)
 
 
 def freeze_and_end(pids: Collection[int]) -> None:
     """Send SIGTERM to all processes. They are stopped first, or a shell would go on to its next command once
     the current one has ended."""
-    _send_each(pids, _signal.SIGSTOP, _signal.SIGTERM, _signal.SIGCONT)
+    send_each(pids, _signal.SIGSTOP, _signal.SIGTERM, _signal.SIGCONT)
 
 
-def _send_each(pids: Collection[int], *numbers: int) -> None:
+def send_each(pids: Collection[int], *numbers: int) -> None:
+    """Send each signal to all processes, those that are gone or not ours excepted."""
     for number in numbers:
         for pid in pids:
             send_signal(os.kill, pid, number)
 
 
 def _read_stat(pid: str) -> Process | None:
-    line = _contents(f"/proc/{pid}/stat")
+    line = contents(f"/proc/{pid}/stat")
     if not line:
         return None
     fields = line[line.rindex(b")") + 2 :].split()
@@ -127,7 +128,7 @@ def _read_stat(pid: str) -> Process | None:
     return Process(int(fields[1]), int(fields[2]), int(fields[3]), alive, int(fields[19]))
 
 
-def _contents(path: str) -> bytes | None:
+def contents(path: str) -> bytes | None:
     """Return the content of a small file; None if it is gone, as its process is then."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -73,29 +73,19 @@ def spawn_in_bubblewrap(
         opened.append(_file(b"".join((arguments, *pairs))))
         opened.append(_file(filter_program))
         options = (b"--args", b"%d" % opened[0], b"--seccomp", b"%d" % opened[1], *gate.options(), b"--")
-        pid = _behind(bubblewrap, [bubblewrap, *options, *argv], own, fds, entered, has_network)
+        command = (bubblewrap, [bubblewrap, *options, *argv], own, fds)
+        if entered or has_network:
+            from .landlock_apply import cut_abstract_sockets, enter  # here, so that it is loaded for the next one
+
+            pid = _forked(cut_abstract_sockets if has_network else lambda: enter(entered), *command)
+        else:
+            pid = spawn(*command)
         gate.open(pid, expected)
         return pid
     finally:
         gate.close()
         for fd in opened:
             os.close(fd)
-
-
-def _behind(
-    bubblewrap: bytes,
-    words: list[bytes],
-    own: dict[bytes, bytes],
-    fds: "Mapping[int, int]",
-    entered: "Sequence[int]",
-    has_network: bool,
-) -> int:
-    if not entered and not has_network:
-        return spawn(bubblewrap, words, own, fds)
-    from .landlock_apply import cut_abstract_sockets, enter  # here, so that it is loaded for the next command
-
-    before = cut_abstract_sockets if has_network else lambda: enter(entered)
-    return _forked(before, bubblewrap, words, own, fds)
 
 
 def spawn_in_landlock(

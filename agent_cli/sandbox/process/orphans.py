@@ -1,4 +1,5 @@
-"""Find the processes of a tool call without its supervisor, which was killed or hangs.
+"""Find the processes of a tool call without its supervisor, which was killed or hangs, and pause those of a
+supervisor: stopped processes can change nothing.
 
 A process belongs to a call by its group or session, by descent, or by a tag in its environment, which survives
 `setsid` and double forks. All three are read from `/proc`; without it, only the process group is known.
@@ -10,7 +11,20 @@ import signal
 import time
 from collections.abc import Iterable
 
-from ..helper.proc import Process, descendants, freeze_and_kill, group_alive, process_table, send_signal
+from ..helper.proc import (
+    Process,
+    below,
+    contents,
+    descendants,
+    freeze_and_kill,
+    group_alive,
+    process_table,
+    send_each,
+    send_signal,
+)
+
+_STOPPED, _DEAD, _WAITING = frozenset("Tt"), frozenset("ZX"), "D"
+"""Process states: stopped and traced; dead; and uninterruptible sleep, which no stop reaches until it ends."""
 
 
 class Tree:
@@ -71,3 +85,40 @@ async def kill_tree(tree: Tree, limit_s: float) -> None:
     while tree.kill() and time.monotonic() < end:
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 1.5, 0.05)
+
+
+async def pause(supervisor: int, limit_s: float = 2.0) -> bool:
+    """Stop every process below a supervisor; return False if some still run after `limit_s`. A process may fork
+    until its stop arrives, or start another again, so only two looks in a row that find all of them stopped are
+    proof. A process that died since the look before may have forked first, where nobody looked any more."""
+    end = time.monotonic() + limit_s
+    stood_still, known_dead = False, set[int]()
+    while time.monotonic() < end:
+        found = {pid: _states(pid) for pid in below(supervisor)}
+        dead = {pid for pid, states in found.items() if states <= _DEAD}
+        moving = {pid: states for pid, states in found.items() if not states <= _STOPPED | _DEAD}
+        stands_still = not moving and dead <= known_dead
+        if stands_still and stood_still:
+            return True
+        stood_still, known_dead = stands_still, dead
+        for pid, states in moving.items():
+            send_signal(os.kill, pid, signal.SIGSTOP)
+            if _WAITING in states:
+                resume(pid)  # perhaps in `vfork` until a child has started
+        await asyncio.sleep(0.001 if moving else 0)
+    return False
+
+
+def resume(supervisor: int) -> None:
+    """Resume every process below a supervisor."""
+    send_each(below(supervisor), signal.SIGCONT)
+
+
+def _states(pid: int) -> set[str]:
+    """Return the states of all threads of a process; empty if it is gone."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return set()
+    lines = (contents(f"/proc/{pid}/task/{thread}/stat") or b"" for thread in threads)
+    return {line.rpartition(b") ")[2][:1].decode() or "X" for line in lines}

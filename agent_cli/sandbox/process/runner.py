@@ -11,7 +11,6 @@ import errno
 import os
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -60,19 +59,6 @@ class OverdueError(TimeoutError):
     def __init__(self, text: str, so_far: Completed) -> None:
         super().__init__(text)
         self.so_far = so_far
-
-
-class ShellExit(msgspec.Struct, frozen=True):
-    """The outcome of a shell command line."""
-
-    exit_code: int | None
-    """None if it timed out."""
-    duration_s: float
-    timed_out: bool = False
-    holding_pipe: bool = False
-    """The shell has ended but a child left behind still holds the output pipe."""
-    background: bool = False
-    """A child left behind is still running, whether it holds the output pipe or not."""
 
 
 class ProcessRunner:
@@ -178,38 +164,8 @@ class ProcessRunner:
             raise OverdueError(f"{argv[0]} took longer than {timeout_s:g} s and was killed", so_far)
         for pipe in running.pipes:
             pipe.close()
-        return Completed(_code(running), bytes(out.data), bytes(err.data), cut=out.full)
-
-    async def shell(
-        self,
-        command: str,
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        timeout_s: float,
-        on_output: Callable[[bytes], None],
-    ) -> ShellExit:
-        """Run a command line with bash (or sh) and stream its output in order.
-
-        On cancellation and time-out the whole process tree is killed: SIGTERM, a grace period, SIGKILL.
-        `on_output` also receives what background children write after the return.
-
-        Raises:
-            ProcessError: the shell cannot be started, for example because there is no such folder.
-        """
-        begun = time.monotonic()
-        argv = [shell_program(env.get("PATH", "")), "-c", "--", command]
-        running = await self.start(argv, cwd=cwd, env=env, on_output=on_output)
-        in_time = await running.ended_within(timeout_s)
-        if not in_time:
-            await to_the_end(running.stop())
-        return ShellExit(
-            exit_code=_code(running) if in_time else None,
-            duration_s=time.monotonic() - begun,
-            timed_out=not in_time,
-            holding_pipe=in_time and running.holding_pipe,
-            background=in_time and running.background,
-        )
+        code = 137 if running.exit_code is None else running.exit_code  # nobody could collect it
+        return Completed(code, bytes(out.data), bytes(err.data), cut=out.full)
 
     async def listen(self, port: int) -> socket.socket:
         """Return a socket that listens on a loopback port (0: any) of the network that confined commands share;
@@ -397,11 +353,6 @@ def _request(
     if len(request) > _LONGEST_REQUEST:
         raise ProcessError(f"cannot run {argv[0]}: Argument list too long")
     return request
-
-
-def _code(running: Running) -> int:
-    """Return the exit code; 137 if nobody could collect it."""
-    return 137 if running.exit_code is None else running.exit_code
 
 
 def _may_be_of_the_moment(failure: NotStarted) -> bool:

@@ -214,13 +214,13 @@ class Running:
 
     async def pause(self) -> bool:
         """Stop the whole tree until `resume` or `stop`; return False if part of it could not be stopped."""
-        from ..helper.pause import pause
+        from .orphans import pause
 
         return self.gone.done() or await pause(self._supervisor)
 
     def resume(self) -> None:
         """Resume a paused tree; safe to call on any."""
-        from ..helper.pause import resume
+        from .orphans import resume
 
         if not self.gone.done():
             resume(self._supervisor)

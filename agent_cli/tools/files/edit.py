@@ -52,7 +52,7 @@ class EditFile(BasicTool):
 
 def _shown(params: EditParams, context: ToolContext) -> Preview:
     change, note, _ = _planned(params, context)
-    change.check()
+    change.data()
     return Preview(change.diff.text or note.strip(), kind="diff", by_hunk=change.before is not None)
 
 

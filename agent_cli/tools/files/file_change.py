@@ -78,24 +78,14 @@ class PlannedChange(msgspec.Struct, frozen=True):
         before = self.before.text if self.before else ""
         return unified_diff(before, self.after, self.place.relative, created=self.before is None)
 
-    @property
     def data(self) -> bytes:
-        """The bytes to write.
+        """Return the bytes to write. Called for a preview too, so that its errors come before the user is asked.
 
         Raises:
             ToolError: the text has a character that the file's encoding lacks, or a placeholder for a secret.
         """
         self._refuse_masks()
         return self._encoded(self.after)
-
-    def check(self) -> None:
-        """Raise the errors of `make` that depend only on the text, before the user is asked.
-
-        Raises:
-            ToolError: as in `data`.
-        """
-        self._refuse_masks()
-        self._encoded(self.after)
 
     def make(self, context: ToolContext, note: str = "") -> ToolOutcome:
         """Write the change; `note` is appended to the text for the model.
@@ -112,7 +102,9 @@ class PlannedChange(msgspec.Struct, frozen=True):
             return part.make(msgspec.structs.replace(context, hunks=None), f"{note}{hunks_note(left_out)}")
         note = f"{note}{python_note(self.place.real, self.after)}{_links_note(self.place.real)}"
         try:
-            write_atomic(self.place.real, self.place.shown, self.data, self.before.stamp if self.before else None)
+            write_atomic(
+                self.place.real, self.place.shown, self.data(), self.before.stamp if self.before else None
+            )
         except FileError as error:
             raise ToolError(str(error)) from error
         diff = self.diff

@@ -40,13 +40,6 @@ class Notebook(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] = {}
 
 
-class Rendered(msgspec.Struct, frozen=True):
-    """Cells rendered as text."""
-
-    text: str
-    total: int
-
-
 def parse(data: bytes) -> Notebook | None:
     """Return the notebook; None if the data is not a notebook or is damaged."""
     try:
@@ -55,8 +48,8 @@ def parse(data: bytes) -> Notebook | None:
         return None
 
 
-def render(notebook: Notebook, place: Resolved, first: int, limit: int, page_bytes: int) -> Rendered:
-    """Render cells `first` to `first + limit - 1`, or as many as fit a page."""
+def render(notebook: Notebook, place: Resolved, first: int, limit: int, page_bytes: int) -> str:
+    """Return cells `first` to `first + limit - 1` as text, or as many as fit a page."""
     total, room = len(notebook.cells), page_bytes
     parts: list[str] = []
     for number, cell in enumerate(notebook.cells[first - 1 : first - 1 + limit], first):
@@ -76,7 +69,7 @@ def render(notebook: Notebook, place: Resolved, first: int, limit: int, page_byt
         f"[A notebook of {counted(total, 'cell')}, without its metadata: edit_file changes its JSON, of which grep"
         " shows the exact lines; rewriting it is refused]"
     )
-    return Rendered("\n".join(parts), total)
+    return "\n".join(parts)
 
 
 def _cell(cell: _Cell, number: int) -> str:

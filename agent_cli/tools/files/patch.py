@@ -42,37 +42,28 @@ class PatchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     patch: str
 
 
-class Create(msgspec.Struct, frozen=True):
-    """Create a file."""
+class Write(msgspec.Struct, frozen=True):
+    """Create a file, or change the contents or mode of one."""
 
     change: file_change.PlannedChange
     diff: Diff
     executable: bool | None = None
-    """True to make it executable, False not to; None for the default of a new file, or the mode of `source`."""
+    """True to make it executable, False not to; None for the default of a new file, the mode of `source`, or the
+    present mode."""
     source: str = ""
     """Absolute path of the file it is moved from, whose mode, owner and attributes it keeps."""
     note: str = ""
 
     @property
     def place(self) -> Resolved:
-        """The file to create."""
+        """The file to write."""
         return self.change.place
-
-
-class Change(msgspec.Struct, frozen=True):
-    """Change the contents or mode of a file."""
-
-    change: file_change.PlannedChange
-    before: TextFile
-    diff: Diff
-    executable: bool | None = None
-    """None to leave the mode unchanged."""
-    note: str = ""
 
     @property
-    def place(self) -> Resolved:
-        """The file to change."""
-        return self.change.place
+    def is_idle(self) -> bool:
+        """True if it changes nothing."""
+        before = self.change.before
+        return before is not None and self.executable is None and self.change.after == before.text
 
 
 class Remove(msgspec.Struct, frozen=True):
@@ -89,7 +80,7 @@ class Remove(msgspec.Struct, frozen=True):
     """
 
 
-Step = Create | Change | Remove
+Step = Write | Remove
 """One change to the disk."""
 
 
@@ -170,20 +161,14 @@ def _applied(params: PatchParams, context: ToolContext) -> ToolOutcome:
     return ToolOutcome(
         text="\n".join(_said(step) for step in steps) + (file_change.hunks_note(left_out) if left_out else ""),
         display="".join(step.diff.text for step in steps),
-        changes=tuple(_file_change(step) for step in steps if not _is_idle(step)),
+        changes=tuple(_file_change(step) for step in steps if isinstance(step, Remove) or not step.is_idle),
         seen=seen,
     )
 
 
 def _has_independent_hunks(step: Step) -> bool:
     """Return True if its hunks can be applied independently: not part of a move, and no mode change."""
-    match step:
-        case Create():
-            return not step.source and step.executable is None
-        case Change():
-            return step.executable is None
-        case Remove():
-            return True
+    return isinstance(step, Remove) or (not step.source and step.executable is None)
 
 
 def _accepted(steps: list[Step], kept: Collection[int]) -> tuple[list[Step], str]:
@@ -201,7 +186,7 @@ def _accepted(steps: list[Step], kept: Collection[int]) -> tuple[list[Step], str
         first += count
         if len(own) == count:
             accepted.append(step)
-        elif own and isinstance(step, Change):
+        elif own and isinstance(step, Write) and step.change.before:
             part, rest = step.change.with_hunks(own)
             accepted.append(msgspec.structs.replace(step, change=part, diff=part.diff))
             left_out += rest
@@ -225,18 +210,11 @@ def _planned(params: PatchParams, context: ToolContext) -> list[Step]:
                 )
             touched.add(step.place.real)
             if not isinstance(step, Remove):
-                step.change.check()
+                step.change.data()
         steps += new
-    if all(_is_idle(step) and not step.note for step in steps if isinstance(step, Change)) and not any(
-        isinstance(step, Create | Remove) for step in steps
-    ):
+    if all(isinstance(step, Write) and step.is_idle and not step.note for step in steps):
         raise ToolError("The patch leaves everything as it is. Nothing was changed.")
     return steps
-
-
-def _is_idle(step: Step) -> bool:
-    """Return True if the step changes nothing."""
-    return isinstance(step, Change) and step.executable is None and step.change.after == step.before.text
 
 
 def _steps(file: "FilePatch", place: Resolved, context: ToolContext) -> list[Step]:
@@ -258,7 +236,7 @@ def _added(file: "FilePatch", place: Resolved) -> Step:
         )
     after = "".join(hunk.new for hunk in file.hunks)
     change = file_change.PlannedChange(place, None, after, after, codec_for_new(after))
-    return Create(change, _headed(change.diff, "/dev/null", f"b/{place.relative}"), file.executable)
+    return Write(change, _headed(change.diff, "/dev/null", f"b/{place.relative}"), file.executable)
 
 
 def _deleted(file: "FilePatch", place: Resolved, before: TextFile, context: ToolContext) -> Step:
@@ -334,11 +312,11 @@ def _updated(file: "FilePatch", place: Resolved, before: TextFile, context: Tool
 def _changed(change: file_change.PlannedChange, before: TextFile, note: str, executable: bool | None) -> Step:
     diff = change.diff
     if executable is None or executable == bool(before.stamp.mode & 0o111):
-        return Change(change, before, diff, None, note)
+        return Write(change, diff, note=note)
     modes = ("100644", "100755") if executable else ("100755", "100644")
     name = change.place.relative
     head = f"diff --git a/{name} b/{name}\nold mode {modes[0]}\nnew mode {modes[1]}\n"
-    return Change(change, before, msgspec.structs.replace(diff, text=head + diff.text), executable, note)
+    return Write(change, msgspec.structs.replace(diff, text=head + diff.text), executable, note=note)
 
 
 def _moved(
@@ -354,7 +332,7 @@ def _moved(
         change, place=target, before=None, codec=before.codec, knows=change.after if change.knows else None
     )
     diff = _headed(new.diff, "/dev/null", f"b/{target.relative}")
-    return [Create(new, diff, source=change.place.real, note=note), _removal(change.place, before)]
+    return [Write(new, diff, source=change.place.real, note=note), _removal(change.place, before)]
 
 
 def _write(steps: list[Step]) -> None:
@@ -397,19 +375,20 @@ def _make(step: Step) -> Iterator[Callable[[], object]]:
         case Remove():
             remove(real, shown, step.stamp)
             yield step.back
-        case Create(change=change):
+        case Write(change=change) if change.before is None:
             folders = missing_folders(real)
-            made = write_atomic(real, shown, change.data, None, like=step.source)
+            made = write_atomic(real, shown, change.data(), None, like=step.source)
             if step.executable is not None:
                 made = set_executable(real, shown, step.executable, made)
             yield partial(remove, real, shown, made, folders)
-        case Change(change=change, before=before):
-            now = before.stamp
+        case Write(change=change):
+            assert change.before is not None
+            before, now = change.before, change.before.stamp
             if step.executable is not None:
                 now = set_executable(real, shown, step.executable, now)
                 yield partial(_reset_mode, real, shown, before.stamp)
             if change.after != before.text:
-                made = write_atomic(real, shown, change.data, now)
+                made = write_atomic(real, shown, change.data(), now)
                 yield partial(write_atomic, real, shown, before.codec.encode(before.text), made)
 
 
@@ -426,9 +405,9 @@ def _said(step: Step) -> str:
     shown = step.place.shown
     if isinstance(step, Remove):
         return f"Deleted {shown}."
-    if _is_idle(step):
+    if step.is_idle:
         return f"{shown} was left as it is.{step.note}"
-    done = "Created" if isinstance(step, Create) else "Changed"
+    done = "Changed" if step.change.before else "Created"
     mode = {True: " It is now executable.", False: " It is no longer executable.", None: ""}[step.executable]
     counts = f"{counted(step.diff.added, 'line')} added, {step.diff.removed} removed"
     return (

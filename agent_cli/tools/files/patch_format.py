@@ -109,12 +109,7 @@ def _together(files: list[FilePatch]) -> list[FilePatch]:
     out: list[FilePatch] = []
     for file in files:
         first = found.get(file.path)
-        if first is not None and (first.kind, file.kind, first.target, file.target) == (
-            "update",
-            "update",
-            "",
-            "",
-        ):
+        if first is not None and all(each.kind == "update" and not each.target for each in (first, file)):
             executable = first.executable if file.executable is None else file.executable
             joined = msgspec.structs.replace(first, hunks=(*first.hunks, *file.hunks), executable=executable)
             out[out.index(first)] = found[file.path] = joined
@@ -261,7 +256,6 @@ def _envelope_hunk(lines: _Cursor) -> Hunk:
             anchors.append(text)
         lines.at += 1
     body: list[tuple[str, str]] = []
-    at_end = False
     while (line := lines.line) is not None and not line.startswith(("@@", "*** ")):
         if not line and lines.peek().startswith(("@@", "*** ")):
             break
@@ -269,9 +263,8 @@ def _envelope_hunk(lines: _Cursor) -> Hunk:
             raise lines.wrong("a line that begins with a space (context), - or +")
         body.append((line[:1] or " ", line[1:]))
         lines.at += 1
-    if lines.line is not None and lines.line.startswith("*** End of File"):
-        at_end = True
-        lines.at += 1
+    at_end = (lines.line or "").startswith("*** End of File")
+    lines.at += at_end
     if not body:
         raise lines.wrong("the lines of the change")
     return Hunk(start, tuple(body), tuple(anchors), at, at_end)

@@ -133,9 +133,9 @@ class ReadFile(BasicTool):
             return None
         if first > max(1, len(found.cells)):
             raise ToolError(f"{place.shown} has {counted(len(found.cells), 'cell')}; there is no cell {first}")
-        shown = notebook.render(found, place, first, limit, self._page(context))
+        text = notebook.render(found, place, first, limit, self._page(context))
         # Never counts as seen in full: rewriting it would lose outputs, images and metadata.
-        return ToolOutcome(text=shown.text, display=counted(shown.total, "cell"))
+        return ToolOutcome(text=text, display=counted(len(found.cells), "cell"))
 
 
 async def _seen(context: ToolContext, place: Resolved, hash: str | None, data: bytes | None) -> dict[str, str]:
@@ -168,7 +168,6 @@ def _looked_at(place: Resolved) -> tuple[str, int]:
 
 
 async def _picture(place: Resolved) -> ToolOutcome:
-
     from .images import MAX_FILE_BYTES, PictureError, fit
 
     try:

@@ -54,7 +54,7 @@ class WriteFile(BasicTool):
 
 def _shown(params: WriteParams, context: ToolContext) -> Preview:
     change, _ = _planned(params, context)
-    change.check()
+    change.data()
     return Preview(
         change.diff.text or ("No change." if change.before else "A new, empty file."),
         kind="diff",

@@ -379,9 +379,5 @@ def describe(tool: Tool) -> str:
     """Return the tool's description for the model: its own attribute, or `<name>.md` next to its module."""
     if isinstance(own := getattr(tool, "description", None), str):
         return own.strip()
-    return (
-        Path(sys.modules[type(tool).__module__].__file__ or "")
-        .with_name(f"{tool.name}.md")
-        .read_text(encoding="utf-8")
-        .strip()
-    )
+    module = Path(sys.modules[type(tool).__module__].__file__ or "")
+    return module.with_name(f"{tool.name}.md").read_text(encoding="utf-8").strip()

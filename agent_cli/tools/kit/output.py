@@ -5,7 +5,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,12 @@ _MAX_LIVE = 4000
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Format a number with a noun: `1 line`, `2 lines`."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return at most `most` names on one line, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _head(text: str, size: int) -> str:

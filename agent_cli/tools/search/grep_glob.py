@@ -14,7 +14,7 @@ from ..kit.base import ToolContext, ToolError, ToolOutcome
 from ..kit.output import counted
 from . import glob_patterns
 from .matches import Matches, by_path, collect
-from .ripgrep import Found, SearchPath, SearchTool, printable, ripgrep, search_place, skipped_note
+from .ripgrep import Found, SearchPath, SearchTool, notes_on_missing, printable, ripgrep, search_place
 from .verify_hits import standing, there
 
 _MAX_LIMIT = 1000
@@ -128,7 +128,7 @@ def _matches_outcome(matches: Matches, found: Found, place: SearchPath, limit: i
         lines.append(f"[A matching line of {printable(place.prefix + matches.torn)} is too long to be shown]")
     if matches.lost:
         lines.append(f"[{counted(matches.lost, 'line')} changed while the search ran and left out]")
-    lines += _errors_note(found, place) + skipped_note(found, place)
+    lines += notes_on_missing(found, place)
     least = "at least " if matches.more or found.cut else ""
     display = f"{least}{counted(count, 'match', 'matches')} in {counted(files, 'file')}"
     return ToolOutcome(text="\n".join(lines), display=display)
@@ -193,7 +193,7 @@ def _files_outcome(names: list[str], limit: int, found: Found, place: SearchPath
         lines.append(f"[{len(lines)} of {total} files{what}. Narrow the pattern or path, or raise limit]")
     else:
         lines.append(f"[{counted(len(lines), 'file')}{what}]" if lines else "[No files found]")
-    lines += _errors_note(found, place) + skipped_note(found, place)
+    lines += notes_on_missing(found, place)
     least = "at least " if found.cut else ""
     return ToolOutcome(text="\n".join(lines), display=f"{least}{counted(len(names), 'file')}")
 
@@ -230,12 +230,3 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
         return glob_patterns.matcher(pattern)
     except ValueError as error:
         raise ToolError(f"The glob {pattern!r} is invalid: {error}") from error
-
-
-def _errors_note(found: Found, place: SearchPath) -> list[str]:
-    if not found.errors:
-        return []
-    what = counted(len(found.errors), "file or folder", "files or folders")
-    known = list(there(place.folder, [found.errors[0].partition(": ")[0]]))
-    first = f", the first: {printable(found.errors[0])}" if known else ""
-    return [f"[{what} could not be read{first}]"]

@@ -107,7 +107,8 @@ def collect(
         with standing(path) as stands:
             if not _add(matches, path, block, decoder, limit, stands):
                 break
-    _drop_bare_context(matches)
+    for bare in [path for path, lines in matches.files.items() if not any(line.is_match for line in lines)]:
+        del matches.files[bare]
     return matches
 
 
@@ -149,11 +150,6 @@ def _blocks(stdout: bytes, decoder: "msgspec.json.Decoder[_Event]") -> list[tupl
             continue
         found.append((os.fsdecode(event.data.path.raw()).removeprefix("./"), block))
     return sorted(found, key=lambda pair: by_path(pair[0]))
-
-
-def _drop_bare_context(matches: Matches) -> None:
-    for path in [path for path, lines in matches.files.items() if not any(line.is_match for line in lines)]:
-        del matches.files[path]
 
 
 def _excerpt(raw: bytes, data: _Data) -> str:

@@ -19,7 +19,7 @@ from .ripgrep import SearchPath, SearchTool, printable, ripgrep, search_place
 
 if TYPE_CHECKING:
     from agent_cli.workspace.symbols.cache import Stored
-    from agent_cli.workspace.symbols.parse import Definition, Parsed, Symbols
+    from agent_cli.workspace.symbols.parse import Definition, Parsed
     from agent_cli.workspace.symbols.ranking import RankedFile
 
 _MAX_FILES = 20_000
@@ -64,20 +64,19 @@ class RepoMap(SearchTool):
         if place.argument != ".":
             raise ToolError(f"{place.where.shown} is a file; use read_file")
         found = await ripgrep(context, place, "--files", "--null", only=_only_sources())
-        files = await asyncio.to_thread(_sources, found.stdout, place, context)
-        if not files.paths:
+        paths, are_more = await asyncio.to_thread(_sources, found.stdout, place, context)
+        if not paths:
             raise ToolError(f"There is no source code below {place.where.shown} that can be outlined")
         cache = cache_file(context.cache_dir, str(place.folder))
-        stored, changed = await asyncio.to_thread(_known, cache, place, files.paths)
+        stored, changed = await asyncio.to_thread(_known, cache, place, paths)
         parsed = await _parse_all(context, place, changed, frozenset(stored.symbols))
         words = [word.removeprefix("./") for word in params.focus]
-        ranked = await asyncio.to_thread(_ranked, stored, parsed, files.paths, cache, words)
+        ranked = await asyncio.to_thread(_ranked, stored, parsed, paths, cache, words)
         budget = min(max(100, params.max_tokens), _MAX_TOKENS) * CHARS_PER_TOKEN
         lines, shown = _outline(ranked, budget, place, context)
         missing = len(set(changed) - {each.path for each in parsed})
-        more = files.more or found.cut
-        lines.append(_foot(shown, len(files.paths), len(parsed), missing, more))
-        return ToolOutcome(text="\n".join(lines), display=f"{shown} of {counted(len(files.paths), 'file')}")
+        lines.append(_foot(shown, len(paths), len(parsed), missing, are_more or found.cut))
+        return ToolOutcome(text="\n".join(lines), display=f"{shown} of {counted(len(paths), 'file')}")
 
 
 def _only_sources() -> str:
@@ -87,15 +86,8 @@ def _only_sources() -> str:
     return "*\n!*/\n" + "".join(f"!*.{each}\n" for each in (*BY_EXTENSION, *sorted(PLAIN)))
 
 
-class _Sources(msgspec.Struct, frozen=True):
-    """Files to outline, relative to the folder."""
-
-    paths: tuple[str, ...]
-    more: bool
-    """True if there are more files than are examined."""
-
-
-def _sources(stdout: bytes, place: SearchPath, context: ToolContext) -> _Sources:
+def _sources(stdout: bytes, place: SearchPath, context: ToolContext) -> tuple[tuple[str, ...], bool]:
+    """Return the files to outline, relative to the folder, and whether there are more than are examined."""
     from agent_cli.workspace.symbols.languages import PLAIN, extension, language_of
 
     # Names that are not UTF-8 are skipped, since nobody could request such a file.
@@ -105,8 +97,7 @@ def _sources(stdout: bytes, place: SearchPath, context: ToolContext) -> _Sources
     fitting.sort(key=lambda name: (name.count("/") if more else 0, name))
     hidden = context.workspace.access_lists
     some = fitting[:_MAX_FILES]
-    open_ones = tuple(name for name in some if hidden.verdict(f"{place.folder}/{name}") is None)
-    return _Sources(open_ones, more)
+    return tuple(name for name in some if hidden.verdict(f"{place.folder}/{name}") is None), more
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -180,13 +171,9 @@ def _ranked(
     if parsed or gone:
         save(cache, stored)
     empty = Symbols()
-    files = {path: _symbols_of(path, stored) or empty for path in paths}
+    entries = {path: stored.files.get(path) for path in paths}
+    files = {path: stored.symbols.get(entry.hash, empty) if entry else empty for path, entry in entries.items()}
     return rank(files, focus)
-
-
-def _symbols_of(path: str, stored: "Stored") -> "Symbols | None":
-    entry = stored.files.get(path)
-    return stored.symbols.get(entry.hash) if entry else None
 
 
 def _outline(

@@ -212,9 +212,13 @@ def _bad_pattern(said: str) -> str:
     return f"Invalid pattern: {reason}\nTo search for these characters as they are, escape them: \\( \\[ \\{{ \\."
 
 
-def skipped_note(found: Found, place: SearchPath) -> list[str]:
-    """Return notes on what is missing: for lack of time, and because ignore files hide it."""
+def notes_on_missing(found: Found, place: SearchPath) -> list[str]:
+    """Return notes on what is missing: it could not be read, time ran out, or ignore files hide it."""
     notes = []
+    if found.errors:
+        what = counted(len(found.errors), "file or folder", "files or folders")
+        known = list(there(place.folder, [found.errors[0].partition(": ")[0]]))
+        notes.append(f"[{what} could not be read{f', the first: {printable(found.errors[0])}' if known else ''}]")
     if found.late:
         notes.append(
             f"[Stopped after {TIMEOUT_S:g} s: this is what was found until then."

@@ -1,7 +1,6 @@
 """`memory`: one tool for all changes to the text blocks that outlast a conversation. Each change is shown and
 recorded with the previous text, so that undo can revert it."""
 
-from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -100,7 +99,7 @@ def _change(params: MemoryParams, memory: Memory) -> _Change:
     if params.action in ("insert", "rewrite") and not memory.is_known(block):
         memory.show(block)
         raise ToolError(f"{block.label} was changed since you were given it. Nothing was written. {_now(block)}")
-    text = _ACTIONS[params.action](block, params, new)
+    text = _edited(block, params, new)
     if text == block.text:
         raise ToolError(f"That would change nothing in {block.label}.")
     try:
@@ -110,36 +109,33 @@ def _change(params: MemoryParams, memory: Memory) -> _Change:
         raise ToolError(str(error)) from error
 
 
-def _appended(block: Block, params: MemoryParams, new: str) -> str:
-    return f"{block.text}\n{new}" if block.text else new
+def _edited(block: Block, params: MemoryParams, new: str) -> str:
+    """Return the text of the block after an action.
 
-
-def _replaced(block: Block, params: MemoryParams, new: str) -> str:
-    old = _clean(params.old)
-    count = block.text.count(old) if old else 0
-    if count != 1:
-        times = f"{count} times" if count else "nowhere"
-        raise ToolError(f"`old` must occur exactly once in {block.label}; it occurs {times}. {_now(block)}")
-    return block.text.replace(old, new).strip("\n")
-
-
-def _inserted(block: Block, params: MemoryParams, new: str) -> str:
-    lines = block.text.split("\n") if block.text else []
-    if not 0 <= params.line <= len(lines):
-        raise ToolError(f"{block.label} has {len(lines)} lines; there is no line {params.line}. {_now(block)}")
-    return "\n".join([*lines[: params.line], new, *lines[params.line :]])
-
-
-def _rewritten(block: Block, params: MemoryParams, new: str) -> str:
-    return new
-
-
-_ACTIONS: dict[str, Callable[[Block, MemoryParams, str], str]] = {
-    "append": _appended,
-    "replace": _replaced,
-    "insert": _inserted,
-    "rewrite": _rewritten,
-}
+    Raises:
+        ToolError: the passage or the line is not there.
+    """
+    match params.action:
+        case "append":
+            return f"{block.text}\n{new}" if block.text else new
+        case "replace":
+            old = _clean(params.old)
+            count = block.text.count(old) if old else 0
+            if count != 1:
+                times = f"{count} times" if count else "nowhere"
+                raise ToolError(
+                    f"`old` must occur exactly once in {block.label}; it occurs {times}. {_now(block)}"
+                )
+            return block.text.replace(old, new).strip("\n")
+        case "insert":
+            lines = block.text.split("\n") if block.text else []
+            if not 0 <= params.line <= len(lines):
+                raise ToolError(
+                    f"{block.label} has {len(lines)} lines; there is no line {params.line}. {_now(block)}"
+                )
+            return "\n".join([*lines[: params.line], new, *lines[params.line :]])
+        case "rewrite":
+            return new
 
 
 def _clean(text: str) -> str:

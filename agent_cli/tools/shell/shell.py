@@ -242,20 +242,10 @@ class FullScreen(msgspec.Struct, frozen=True):
 
 
 _EDIT = "change files with edit_file or write_file; set GIT_EDITOR=true where git opens one"
-
-
 _PAGE = "use cat, head or read_file"
-
-
 _WATCH = "run the command itself, once"
-
-
 _MONITOR = "use `ps aux --sort=-%cpu` or `top -b -n 1`"
-
-
 _BROWSE = "use the commands that it stands for"
-
-
 _TABLE: tuple[tuple[str, str, str], ...] = (
     (r"vi|vim|view|vimdiff|nvim|ex", r"-\w*[eE]s|-es?\b|--headless|--version|-c\s*\S*q|\+\S*q", _EDIT),
     (r"nano|pico|micro|joe|ne|mcedit|hx|helix|kak", r"--version", _EDIT),

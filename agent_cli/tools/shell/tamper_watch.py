@@ -16,6 +16,8 @@ from agent_cli.workspace.git.repository import git_places
 from agent_cli.workspace.matching_files import MatchingFiles
 from agent_cli.workspace.paths import Workspace
 
+from ..kit.output import first_of
+
 _MOST_NAMED = 50
 
 
@@ -32,10 +34,10 @@ class Found(msgspec.Struct, frozen=True):
         """Return a sentence for each kind of change."""
         said = []
         if self.restored:
-            names = _listed(self.restored)
+            names = first_of(self.restored, _MOST_NAMED)
             said.append(f"{who} changed {names}, which git runs or reads; that was put back")
         if self.left:
-            names = _listed(self.left)
+            names = first_of(self.left, _MOST_NAMED)
             said.append(f"{who} changed {names}, which may run later, outside the sandbox: look at it")
         if self.unchecked:
             names = ", ".join(self.unchecked)
@@ -43,11 +45,6 @@ class Found(msgspec.Struct, frozen=True):
                 f"{who} made more folders in {names} than are searched for files that run later: look at them"
             )
         return said
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 class TamperWatch:

@@ -138,13 +138,11 @@ async def _readable(html: bytes, context: ToolContext) -> str:
     Raises:
         ToolError: both failed.
     """
-    try:
-        from ..kit.worker_call import run_in_worker
+    from ..kit.worker_call import run_in_worker
 
+    try:
         text, note = await run_in_worker(context, "documents.html_text", html, timeout_s=_CONVERT_S), ""
     except ToolError as error:
-        from ..kit.worker_call import run_in_worker
-
         text = await run_in_worker(context, "documents.html_bare", html, timeout_s=_CONVERT_S)
         note = f"[It could not be converted to Markdown ({error}); this is its plain text]\n"
     return note + (text.decode("utf-8", "replace") or "(no text: the page is made of scripts or images)")

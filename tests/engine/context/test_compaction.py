@@ -213,4 +213,4 @@ def test_a_cut_never_parts_a_call_from_its_result() -> None:
     for keep in range(0, 12_000, 250):
         cut = choose_cut(messages, keep)
         assert cut == 0 or not isinstance(messages[cut], ToolResult)
-        assert len(history.repair(messages[cut:])) >= len(messages) - cut - 1
+        assert len(history.RepairedHistory().of(messages[cut:])) >= len(messages) - cut - 1

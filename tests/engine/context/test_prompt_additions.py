@@ -6,25 +6,31 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_cli.engine.context.prompt_parts import (
     REPLACED,
     PromptAdditions,
+    PromptBuilder,
+    PromptSources,
     init_prompt,
-    make_additions,
-    system_prompt,
 )
 from agent_cli.protocol.messages import MemoryChange, Message, ToolResult, UserMessage
+from agent_cli.protocol.records import Header
 from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory, file_text
 from tests.rows import each_row
 
 
 def branch(root: Path) -> str:
-    return make_additions(root, {}, ()).text.partition("\nGit: ")[2]
+    sources = PromptSources(root=root, extra_roots=(), instructions=InstructionFiles(root), memory=None)
+    return PromptBuilder(sources).additions(header(root), ()).text.partition("\nGit: ")[2]
+
+
+def header(started_in: Path | str, told: dict[str, str] | None = None) -> Header:
+    facts = {"version": 1, "session_id": "s", "model": "m", "mode": "ask", "created_by": "a test"}
+    return Header(id="h", cwd=str(started_in), told=told or {}, **facts)  # type: ignore[arg-type]
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -86,20 +92,23 @@ class Briefed:
             folder.mkdir(parents=True, exist_ok=True)
         self.memory = Memory(self.config, base / "state", base / "notes")
         self.chain = InstructionFiles(self.root, config_dir=self.config)
+        sources = PromptSources(root=self.root, extra_roots=(), instructions=self.chain, memory=self.memory)
+        self.builder = PromptBuilder(sources)
         self.sent: list[Message] = []
 
     def begin(self, *tools: str) -> str:
-        opening = system_prompt(self.root, self.chain.read(), tools, blocks=self.memory.given())
+        opening = self.builder.system(tools)
         self.told = opening.told
         return opening.text
 
-    def make_additions(self, earlier: Sequence[Message] | None = None, **facts: Any) -> PromptAdditions:
+    def make_additions(
+        self, earlier: Sequence[Message] | None = None, started_in: Path | str = ""
+    ) -> PromptAdditions:
         sent = self.sent if earlier is None else earlier
-        blocks = self.memory.given()
-        return make_additions(self.root, self.told, sent, instructions=self.chain.read(), blocks=blocks, **facts)
+        return self.builder.additions(header(started_in or self.root, self.told), sent)
 
-    def say(self, **facts: Any) -> str:
-        new = self.make_additions(**facts)
+    def say(self, started_in: Path | str = "") -> str:
+        new = self.make_additions(started_in=started_in)
         self.sent.append(UserMessage(id=f"m{len(self.sent)}", text="x", context=new.text, told=new.told))
         return new.text
 

@@ -23,6 +23,7 @@ from agent_cli.protocol.operations import ChangeSettings, Interrupt, QuestionAns
 from agent_cli.protocol.records import CompactionSaved, ModelCalled
 from agent_cli.protocol.usage import Usage
 from agent_cli.session.costs import cache_collapse
+from agent_cli.store.state.daily_spend import SpendLog
 from tests.engine.harness import engine
 from tests.model.scripted import Fail, Pause, Reply, ScriptedModel, Text, call, fail, hang, say
 
@@ -285,13 +286,11 @@ async def test_a_bound_reached_while_mending_is_a_bound(tmp_path: Path) -> None:
     """A request too large is to be summarised; meanwhile another program has used up the day's bound."""
     model = ScriptedModel(say("one"), say("two"), fail("context_overflow", limit_tokens=5_000))
 
-    class Day:
-        def add(self, cost_usd: float) -> None: ...
-
+    class Day(SpendLog):
         def today_usd(self) -> float:
             return 9.0 if len(model.requests) >= 3 else 0.0
 
-    async with engine(tmp_path, model=model, bounds=Bounds(day_cost_usd=5.0), day=Day()) as it:
+    async with engine(tmp_path, model=model, bounds=Bounds(day_cost_usd=5.0), day=Day(tmp_path / "spent")) as it:
         for _ in range(2):
             await it.prompt("word " * 2_000)
         end = await it.prompt("go")

@@ -11,7 +11,7 @@ from agent_cli.protocol.events import ApprovalRequested, HookRan, ToolCallReques
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
 from agent_cli.protocol.records import HookCompleted
-from tests.engine.harness import approve_all, engine
+from tests.engine.harness import approve_all, engine, refuse_all
 from tests.model.scripted import call, say
 
 
@@ -158,3 +158,30 @@ async def test_the_question_shows_the_arguments_under_our_own_names(tmp_path: Pa
         (requested,) = it.of(ToolCallRequested)
         assert json.loads(item.arguments) == json.loads(requested.arguments) == {"path": "a", "content": "new\n"}
         assert (it.root / "a").read_text(encoding="utf-8") == "new\n"
+
+
+@pytest.mark.parametrize("allows", [False, True])
+async def test_what_a_hook_on_a_question_changes_is_what_it_allows(tmp_path: Path, allows: bool) -> None:
+    decision = {"updatedInput": {"command": "touch safe"}, **({"behavior": "allow"} if allows else {})}
+    answer = json.dumps({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
+    hook = Hook("PermissionRequest", f"echo '{answer}'", "Bash", name="rewriter", dialect="claude")
+    async with engine(tmp_path, say(call("shell", command="touch made")), say("done"), hooks=[hook]) as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        assert [path.name for path in it.root.iterdir()] == ["safe"]
+        asked = [item for each in it.of(ApprovalRequested) for item in each.items]
+        assert [item.preview for item in asked] == ([] if allows else ["touch safe"])
+        assert all("+command: touch safe" in item.rewrite for item in asked)
+
+
+async def test_a_change_that_cannot_be_made_does_not_allow_the_call_as_it_is(tmp_path: Path) -> None:
+    answer = {"updatedInput": {"file_path": "other", "patch": ""}, "permissionDecision": "allow"}
+    line = f"echo '{json.dumps({'hookSpecificOutput': answer})}'"
+    hook = Hook("PreToolUse", line, "Edit", name="rewriter", dialect="claude")
+    patch = call("apply_patch", patch="*** Begin Patch\n*** Add File: made\n+x\n*** End Patch")
+    async with engine(tmp_path, say(patch), say("done"), hooks=[hook]) as it:
+        it.answer = refuse_all("no")
+        await it.prompt("go")
+        (item,) = [item for each in it.of(ApprovalRequested) for item in each.items]
+        assert "rewriter" in item.reason and "cannot be changed" in item.reason
+        assert not list(it.root.iterdir())

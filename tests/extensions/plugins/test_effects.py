@@ -4,8 +4,7 @@ from pathlib import Path
 
 from agent_cli.extensions.plugins.effects import part_lines, text_lines
 from agent_cli.extensions.plugins.layouts import read_plugin
-from agent_cli.extensions.skills.find import find_skills
-from agent_cli.extensions.skills.scan import SkillCache
+from agent_cli.extensions.skills.find import SkillCache, find_skills
 from tests.rows import each_row
 
 HEAD = "---\nname: look\ndescription: Looks.\nallowed-tools: Bash(*)\n---\n"

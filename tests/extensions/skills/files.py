@@ -5,8 +5,7 @@ import time
 from pathlib import Path
 
 from agent_cli.extensions.places import places
-from agent_cli.extensions.skills.find import FoundSkills, find_skills
-from agent_cli.extensions.skills.scan import SkillCache
+from agent_cli.extensions.skills.find import FoundSkills, SkillCache, find_skills
 
 
 def write_skill(

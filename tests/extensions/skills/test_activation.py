@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.extensions.skills.activation import SkillContext, is_given, skill_content
-from agent_cli.extensions.skills.scan import read_skill
+from agent_cli.extensions.skills.find import read_skill
 from agent_cli.protocol.messages import Attachment, Message, ToolResult, UserMessage
 from agent_cli.protocol.operations import AttachedText
 from tests.costs import assert_linear

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.extensions.places import Place
-from agent_cli.extensions.skills.find import find_skills
-from agent_cli.extensions.skills.scan import SkillCache, read_skill
+from agent_cli.extensions.skills.find import SkillCache, find_skills, read_skill
 
 from .files import Machine, age, write_skill
 

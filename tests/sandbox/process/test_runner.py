@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner, ShellExit
+from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner, shell_program
+from agent_cli.sandbox.process.running import to_the_end
 from agent_cli.sandbox.profile.environment import CALL_TAG, child_env
 
 ENV = child_env(os.environ)
@@ -68,22 +70,35 @@ async def until_alive(mark: str, count: int) -> None:
     raise AssertionError("the processes did not start")
 
 
+class End(NamedTuple):
+    """How a command line ended; without an exit code if it took too long and was stopped."""
+
+    exit_code: int | None
+    holding_pipe: bool = False
+    background: bool = False
+
+
 async def shell(
     runner: ProcessRunner,
     command: str,
     cwd: Path,
     timeout_s: float = 10.0,
     sink: Callable[[bytes], None] | None = None,
-) -> tuple[ShellExit, bytes]:
+    env: Mapping[str, str] = ENV,
+) -> tuple[End, bytes]:
     out = bytearray()
-    end = await runner.shell(command, cwd=cwd, env=ENV, timeout_s=timeout_s, on_output=sink or out.extend)
-    return end, bytes(out)
+    argv = [shell_program(env.get("PATH", "")), "-c", "--", command]
+    running = await runner.start(argv, cwd=cwd, env=env, on_output=sink or out.extend)
+    if not await running.ended_within(timeout_s):
+        await to_the_end(running.stop())
+        return End(None), bytes(out)
+    return End(running.exit_code, running.holding_pipe, running.background), bytes(out)
 
 
 async def test_output_of_both_streams_comes_in_order(runner: ProcessRunner, tmp_path: Path) -> None:
     end, out = await shell(runner, "echo a; echo b >&2; echo c; exit 3", tmp_path)
     assert (end.exit_code, out) == (3, b"a\nb\nc\n")
-    assert not (end.timed_out or end.holding_pipe or end.background)
+    assert not (end.holding_pipe or end.background)
 
 
 async def test_output_is_streamed_while_the_command_runs(runner: ProcessRunner, tmp_path: Path) -> None:
@@ -96,7 +111,7 @@ async def test_output_is_streamed_while_the_command_runs(runner: ProcessRunner, 
 
     command = "echo a; while [ ! -e seen ]; do sleep 0.01; done; echo b"
     end, _ = await shell(runner, command, tmp_path, timeout_s=60, sink=sink)
-    assert bytes(out) == b"a\nb\n" and not end.timed_out
+    assert bytes(out) == b"a\nb\n" and end.exit_code == 0
 
 
 async def test_the_command_has_no_terminal_no_input_and_its_own_session(
@@ -121,8 +136,8 @@ async def test_a_child_holding_the_pipe_does_not_hold_up_the_return(
     runner: ProcessRunner, tmp_path: Path, mark: str
 ) -> None:
     end, out = await shell(runner, f"sleep {mark} & echo started", tmp_path)
-    assert end == ShellExit(0, end.duration_s, holding_pipe=True, background=True)
-    assert out == b"started\n" and not end.timed_out
+    assert end == End(0, holding_pipe=True, background=True)
+    assert out == b"started\n"
     assert alive(mark)
     await runner.aclose()
     assert await all_gone(mark, 30.0)
@@ -132,7 +147,7 @@ async def test_a_silent_background_child_is_told_and_lives_until_the_close(
     runner: ProcessRunner, tmp_path: Path, mark: str
 ) -> None:
     end, _ = await shell(runner, f"sleep {mark} >/dev/null 2>&1 &", tmp_path)
-    assert end.background and not end.holding_pipe and not end.timed_out
+    assert end == End(0, background=True)
     assert alive(mark)
     await runner.aclose()
     assert await all_gone(mark, 30.0)
@@ -140,9 +155,8 @@ async def test_a_silent_background_child_is_told_and_lives_until_the_close(
 
 async def test_late_output_of_a_background_child_is_still_read(runner: ProcessRunner, tmp_path: Path) -> None:
     out = bytearray()
-    end = await runner.shell(
-        "(sleep 0.5; echo late; touch done) & echo now", cwd=tmp_path, env=ENV, timeout_s=5, on_output=out.extend
-    )
+    command = "(sleep 0.5; echo late; touch done) & echo now"
+    end, _ = await shell(runner, command, tmp_path, sink=out.extend)
     assert end.holding_pipe and bytes(out) == b"now\n"
     for _ in range(200):
         if (tmp_path / "done").exists():
@@ -181,7 +195,7 @@ async def test_nothing_survives_a_cancellation(
 async def test_nothing_survives_a_time_out(runner: ProcessRunner, tmp_path: Path, mark: str, command: str) -> None:
     (tmp_path / "daemon.py").write_text(_DAEMON, encoding="utf-8")
     end, _ = await shell(runner, f"echo first; {command.format(mark=mark)}", tmp_path, timeout_s=0.4)
-    assert end.timed_out and end.exit_code is None
+    assert end.exit_code is None
     assert not alive(mark)
 
 
@@ -228,7 +242,7 @@ async def test_one_command_is_killed_without_harm_to_another(
     for _ in range(9):  # the tag of call 1 must not match that of call 11
         await shell(runner, "true", tmp_path)
     other = asyncio.create_task(shell(runner, "sleep 0.7; echo fine", tmp_path))
-    assert (await victim)[0].timed_out
+    assert (await victim)[0].exit_code is None
     assert (await other)[1] == b"fine\n"
 
 
@@ -249,7 +263,9 @@ async def test_a_flood_of_output_leaves_the_loop_responsive(runner: ProcessRunne
     ticking = asyncio.create_task(tick())
     end, _ = await shell(runner, "yes", tmp_path, timeout_s=0.5, sink=sink)
     ticking.cancel()
-    assert end.timed_out and max(later - sooner for sooner, later in itertools.pairwise(turns)) <= pieces / 10
+    assert (
+        end.exit_code is None and max(later - sooner for sooner, later in itertools.pairwise(turns)) <= pieces / 10
+    )
 
 
 async def test_an_error_of_the_sink_kills_the_command_and_is_raised(
@@ -335,9 +351,7 @@ def test_the_environment_is_quiet_and_without_keys() -> None:
 
 
 async def test_an_agent_within_an_agent_carries_both_tags(runner: ProcessRunner, tmp_path: Path) -> None:
-    out = bytearray()
-    env = {**ENV, CALL_TAG: "outer;"}
-    await runner.shell(f"echo ${CALL_TAG}", cwd=tmp_path, env=env, timeout_s=5, on_output=out.extend)
+    _, out = await shell(runner, f"echo ${CALL_TAG}", tmp_path, env={**ENV, CALL_TAG: "outer;"})
     assert out.startswith(b"outer;") and len(out) > 15
 
 

@@ -12,7 +12,7 @@ from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.layer import ConfigError
 from agent_cli.extensions.command_files import CommandFile, command_files
 from agent_cli.extensions.expansion import expand, with_variables
-from agent_cli.extensions.names import unique_name
+from agent_cli.extensions.places import unique_name
 from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.operations import UserInput
 from agent_cli.tools.kit.base import ToolError
