@@ -20,8 +20,7 @@ from agent_cli.fs.files import read_regular, reason_of
 from agent_cli.fs.git_files import GITLINK, index_entries, settings
 from agent_cli.fs.which import RunProgram
 
-from ..git.discarded_state import head_commit
-from ..git.repository import GitFolder, git_folder
+from ..git.repository import GitFolder, git_folder, head_of
 from .carry import carry
 from .draft import Draft, check_name, draft, home_of
 from .store import copy_index
@@ -96,11 +95,9 @@ async def _filled(draft: Draft, root: Path, commit: str) -> Worktree:
 def _repository(root: Path) -> tuple[GitFolder, str]:
     """Return the repository around a folder and its checked-out commit."""
     place = checkout_around(root)
-    commit = ""
     try:
-        with contextlib.suppress(FileNotFoundError):
-            commit = head_commit(place)
-    except (OSError, ValueError) as error:
+        commit = head_of(place)[1]
+    except OSError as error:
         raise WorktreeError(f"the repository around {root} cannot be read: {reason_of(error)}") from error
     if not commit:
         raise WorktreeError(
