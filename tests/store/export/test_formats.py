@@ -191,9 +191,9 @@ def test_a_turn_has_its_time_and_its_cost() -> None:
 
 def test_a_cost_that_is_only_known_in_part_says_so_in_every_form() -> None:
     unpriced = ModelCalled(id="m", time=1.79e9, kind="main", model="o/m", outcome="stop", usage=Usage(output=3))
-    for given, shown in ((records(), "0.1961 USD"), ((*records(), unpriced), "0.1961 USD at least")):
-        assert f"- Cost: {shown}\n" in exported(given, "md")
-        assert f"<dt>Cost</dt><dd>{shown}</dd>" in exported(given, "html")
+    for talk, shown in ((records(), "0.1961 USD"), ((*records(), unpriced), "0.1961 USD at least")):
+        assert f"- Cost: {shown}\n" in exported(talk, "md")
+        assert f"<dt>Cost</dt><dd>{shown}</dd>" in exported(talk, "html")
 
 
 def step(number: int) -> Step:
