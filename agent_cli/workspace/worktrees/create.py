@@ -54,7 +54,7 @@ async def enter(root: Path, name: str, folder: Path, run: RunProgram) -> Worktre
     `create`.
 
     Raises:
-        WorktreeError: its process is alive, its files are gone, or as in `create`.
+        WorktreeError: its process is alive, its files or git's data on it are gone, or as in `create`.
     """
     check_name(name)
     path = home_of(folder, checkout_around(root)) / name
@@ -67,8 +67,12 @@ async def enter(root: Path, name: str, folder: Path, run: RunProgram) -> Worktre
     if not os.path.isdir(known.folder):
         raise WorktreeError(f"{known.folder} is gone; `agent worktree clean` removes what is left of it")
     mine = msgspec.structs.replace(known, owner=this_process())
-    Path(mine.entry, "locked").write_text(f"{_reason(mine.owner)}\n", encoding="utf-8")
-    write_record(mine)
+    try:
+        Path(mine.entry, "locked").write_text(f"{_reason(mine.owner)}\n", encoding="utf-8")
+        write_record(mine)
+    except OSError as error:
+        why = f"git's data on the worktree {name} cannot be written: {reason_of(error)}"
+        raise WorktreeError(f"{why}; its files are in {known.folder}") from error
     return mine
 
 
