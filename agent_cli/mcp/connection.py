@@ -31,7 +31,7 @@ Connect = Callable[[ServerDefinition, Handlers, str], Awaitable[Client]]
 """The third argument is the protocol revision that the server spoke last; empty if unknown."""
 Elicit = Callable[[str, Elicitation], Awaitable[ElicitationAnswer]]
 Sample = Callable[[str, SamplingRequest], Awaitable[SamplingAnswer]]
-State = Literal["off", "untrusted", "broken", "idle", "starting", "ready", "failed", "login needed"]
+State = Literal["off", "broken", "idle", "starting", "ready", "failed", "login needed"]
 
 _Answer = TypeVar("_Answer")
 _LOG_LINES = 40
@@ -96,7 +96,7 @@ class Connection(Handlers):
     ) -> None:
         self.definition = definition
         self.known: KnownServer | None = store.load(definition)
-        self.state: State = "idle"
+        self.state: State = "broken" if definition.problem else "idle" if definition.enabled else "off"
         self.error = definition.problem
         self.log_lines: deque[str] = deque(maxlen=_LOG_LINES)
         """Its last lines on stderr."""
@@ -120,7 +120,7 @@ class Connection(Handlers):
 
     async def turn(self, *, on: bool) -> None:
         """Switch the server on or off for this session. A server that is switched off is ended, if we started it;
-        switched on, it is started at its next use."""
+        switched on, it is started at its next use. At first it is off if its definition says so."""
         if not on:
             self.state = "off"
             await self._end()
@@ -128,10 +128,11 @@ class Connection(Handlers):
             self.restarted()
 
     def restarted(self) -> None:
-        """Allow the server to start again, whatever happened before."""
+        """Allow the server to start again, whatever happened before, if it can start at all."""
         self._is_over = False
         self._starts.clear()
-        self.state, self.error = "idle", self.definition.problem
+        self.error = self.definition.problem
+        self.state = "broken" if self.error else "idle"
 
     async def ready(self) -> Client:
         """Return a connection to the server, starting it if needed. Concurrent callers share one start, and a
@@ -142,7 +143,7 @@ class Connection(Handlers):
         """
         if self._is_over:
             raise ServerError(f"The MCP server {self.definition.name} is not used any more: the session ends.")
-        if self.state in ("off", "untrusted", "broken"):
+        if self.state in ("off", "broken"):
             raise ServerError(f"The MCP server {self.definition.name} is {self.state}. {self.error}".strip())
         if self._client is not None and not self._client.closed.done():
             return self._client

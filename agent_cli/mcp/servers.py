@@ -155,10 +155,12 @@ class Servers:
         await self._attempt(connection)
         return connection.error
 
-    async def turn(self, name: str, *, on: bool) -> None:
+    async def turn(self, name: str, *, on: bool) -> str:
         """Switch a server on or off for this session. A server that is off is ended, and calls to it are refused;
-        switched on again, it is started at its next use."""
-        await self.connections[name].turn(on=on)
+        switched on, it is started at its next use. Return why that is impossible, or an empty string."""
+        connection = self.connections[name]
+        await connection.turn(on=on)
+        return connection.definition.problem if on else ""
 
     def allow_sampling(self, sample: Sample) -> None:
         """Let servers whose definition permits it ask the model."""
@@ -193,8 +195,7 @@ class Servers:
 
     @staticmethod
     def _is_usable(connection: Connection) -> bool:
-        is_defined = connection.definition.enabled and not connection.definition.problem
-        return is_defined and connection.state not in ("untrusted", "off")
+        return connection.state not in ("broken", "off")
 
     def _status(self, connection: Connection) -> ServerStatus:
         definition, known = connection.definition, connection.known

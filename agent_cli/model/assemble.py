@@ -38,7 +38,6 @@ class Assembler:
     """Collects the events of one call in order; `answer` may be called at any time."""
 
     def __init__(self) -> None:
-        self._attempts = 1
         self._reset()
 
     def _reset(self) -> None:
@@ -75,9 +74,8 @@ class Assembler:
                 self._usage = usage
             case Finished(finish=finish, raw=raw):
                 self._finish, self._raw_finish = finish, raw
-            case Retrying(attempt=attempt):
+            case Retrying():
                 self._reset()
-                self._attempts = attempt
             case Adjusted() | Alive():
                 pass
             case _:
@@ -94,7 +92,6 @@ class Assembler:
             usage=self._usage,
             finish=self._finish,
             raw_finish=self._raw_finish,
-            attempts=self._attempts,
         )
 
     def _placed(self, block: Reasoning) -> Reasoning:

@@ -39,7 +39,7 @@ class Recorded(msgspec.Struct, frozen=True):
 class ReplayModel(Unconnected):
     """A `Model` that returns recorded answers in order, whatever the request."""
 
-    def __init__(self, answers: Iterable[Recorded], name: str, delay_s: float = 0.0) -> None:
+    def __init__(self, answers: Iterable[Recorded], name: str, delay_s: float) -> None:
         """Create a model. `delay_s` is the wait before each piece of text of about one word."""
         self._answers = list(answers)
         self._next = 0

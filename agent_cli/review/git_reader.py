@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import read_regular, reason_of
-from agent_cli.fs.git_files import BARE_CONFIG, RAW_ATTRIBUTES, settings
+from agent_cli.fs.git_files import BARE_CONFIG, settings
 from agent_cli.fs.which import RunProgram
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.workspace.checkpoints.git import GitFailed, PrivateGit, names_in
@@ -244,14 +244,13 @@ async def git_reader(folder: Path, run: RunProgram) -> AsyncIterator[GitReader]:
         if not place.is_its_own:
             raise ReviewError(f"{place.top}/.git leads to the repository of another folder")
         with tempfile.TemporaryDirectory(prefix="agent-review-") as twin:
-            known = _make_twin(Path(twin), place)
             git = PrivateGit(Path(twin), run, (Path(place.top),), timeout_s=_TIMEOUT_S)
-            yield GitReader(git, place, known)
+            yield GitReader(git, place, _make_twin(git, place))
     except OSError as error:
         raise ReviewError(f"the repository of {folder} cannot be read: {reason_of(error)}") from error
 
 
-def _make_twin(twin: Path, place: GitFolder) -> dict[str, str]:
+def _make_twin(git: PrivateGit, place: GitFolder) -> dict[str, str]:
     """Create an empty repository that refers to the objects and refs of another one; return the settings of the
     other one.
 
@@ -261,16 +260,14 @@ def _make_twin(twin: Path, place: GitFolder) -> dict[str, str]:
     """
     common, own = Path(place.common), Path(place.own)
     known = dict(settings(read_regular(common / "config", _LARGEST_SETTINGS)))
-    format = BARE_CONFIG.get(known.get("extensions.objectformat", "sha1").lower())
-    objects = common / "objects"
-    if format is None or "extensions.refstorage" in known or "\n" in str(objects):
+    form, twin = known.get("extensions.objectformat", "sha1").lower(), git.folder
+    if form not in BARE_CONFIG or "extensions.refstorage" in known:
         raise ReviewError(f"{common} keeps objects or refs in a way that is not known here")
-    (twin / "objects" / "info").mkdir(parents=True)
-    (twin / "info").mkdir()
-    (twin / "objects" / "info" / "alternates").write_bytes(os.fsencode(objects) + b"\n")
-    (twin / "config").write_text(format, encoding="utf-8")
-    (twin / "info" / "attributes").write_text(RAW_ATTRIBUTES, encoding="utf-8")
     (twin / "refs").symlink_to(common / "refs")
+    try:
+        git.prepare(objects=str(common / "objects"), form=form)
+    except CheckpointError as error:
+        raise ReviewError(str(error)) from error
     copied = ((own, "HEAD"), (common, "packed-refs"), (common, "shallow"), (common, "info/exclude"))
     for folder, name in copied:
         with contextlib.suppress(FileNotFoundError):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import read_regular
+from agent_cli.fs.files import read_regular, replace_file, sync_folder
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import AssistantMessage, Attachment, ToolResult, UserMessage, new_id
 from agent_cli.protocol.records import (
@@ -170,8 +170,8 @@ def repair(path: Path) -> Repaired:
             return Repaired(path, None, (), len(loaded.records))
         before = path.stat()
         copy = _free_name(path)
-        copy.touch(mode=0o600)
-        copy.write_bytes(read_regular(path))
+        replace_file(copy, read_regular(path), durable=True)
+        sync_folder(copy.parent)  # else a power failure could leave neither the old file nor its copy
         records = [
             msgspec.structs.replace(each, seq=number) for number, each in enumerate(loaded.records, start=1)
         ]

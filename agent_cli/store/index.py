@@ -371,12 +371,12 @@ def _score(fit: float, then: float) -> float:
     return max(fit, 0.0) * (1.0 + 1.0 / (1.0 + days / _HALF_WORTH_DAYS))
 
 
-def _few_of_each(best: list[tuple[float, Any]], total: int, most: int = 3) -> list[tuple[float, Any]]:
+def _few_of_each(best: list[tuple[float, Any]], total: int) -> list[tuple[float, Any]]:
     """Limit the matches to three per session, so that a long one does not hide the others."""
     counts: dict[str, int] = {}
     chosen: list[tuple[float, Any]] = []
     for score, row in best:
         counts[row[2]] = counts.get(row[2], 0) + 1
-        if counts[row[2]] <= most and len(chosen) < total:
+        if counts[row[2]] <= 3 and len(chosen) < total:
             chosen.append((score, row))
     return chosen

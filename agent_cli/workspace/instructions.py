@@ -25,7 +25,6 @@ __all__ = [
     "Instruction",
     "InstructionFiles",
     "instruction_bytes",
-    "instructions",
 ]  # fmt: skip
 
 _MOST_COMPARED = 1_000_000
@@ -156,16 +155,6 @@ class InstructionFiles:
                     str(path), text, _hash(text), os.path.relpath(path, self._cwd), is_doubtful
                 )  # fmt: skip
         return None
-
-
-def instructions(
-    cwd: Path,
-    names: Sequence[str] = DEFAULT_NAMES,
-    config_dir: Path | None = None,
-    may_read: Callable[[str], bool] = lambda real: True,
-) -> tuple[Instruction, ...]:
-    """Return the instructions that currently apply in a folder, as `InstructionFiles` does."""
-    return InstructionFiles(cwd, names, config_dir, may_read).read()
 
 
 def instruction_bytes(real: str) -> bytes:

@@ -17,6 +17,7 @@ from agent_cli.mcp.client.connect import connect
 from agent_cli.mcp.client.oauth import login
 from agent_cli.mcp.client.tokens import TokenStore
 from agent_cli.mcp.connection import Connection, RestartPolicy
+from agent_cli.mcp.servers import Servers
 from agent_cli.mcp.types.client import Client, Handlers, LoginNeeded, ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
 from agent_cli.mcp.types.offer import CallOutcome, ToolDefinition
@@ -54,17 +55,21 @@ class Desk:
 
     def to(self, definition: ServerDefinition, pace: RestartPolicy = FAST) -> Connection:
         """Return a connection to any server."""
-
-        async def counted(definition: ServerDefinition, handlers: Handlers, spoken: str) -> Client:
-            self.attempts += 1
-            return await connect(
-                definition, handlers, self._processes, self.folder, spoken=spoken, tokens=self.tokens
-            )
-
         store = OfferStore(self.folder / "offers")
-        made = Connection(definition, store, counted, (), pace=pace, clock=lambda: self.now)
+        made = Connection(definition, store, self._counted, (), pace=pace, clock=lambda: self.now)
         self._made.append(made)
         return made
+
+    def servers(self, **more: Any) -> Servers:
+        """Return the servers of a session with one server."""
+        definition = self.make(**more).definition
+        found = Servers([definition], OfferStore(self.folder / "offers"), self._counted, ())
+        self._made.extend(found.connections.values())
+        return found
+
+    async def _counted(self, definition: ServerDefinition, handlers: Handlers, spoken: str) -> Client:
+        self.attempts += 1
+        return await connect(definition, handlers, self._processes, self.folder, spoken=spoken, tokens=self.tokens)
 
     async def aclose(self) -> None:
         for each in self._made:
@@ -173,6 +178,26 @@ async def test_switched_off_it_is_ended_and_switched_on_it_starts_at_its_next_us
     assert (await call(connection, ECHO, text="three")).text == "three" and len(pids(desk.starts)) == 2
     await connection.turn(on=True)
     assert connection.state == "ready"
+
+
+async def test_a_server_that_is_disabled_is_off_until_it_is_switched_on(desk: Desk) -> None:
+    servers = desk.servers(enabled=False)
+    (connection,) = servers.connections.values()
+    assert servers.status()[0].state == "off" and not servers.usable() and not servers.offered_tools(10_000)
+    assert await servers.learn() == () and not desk.attempts
+    assert await servers.turn("demo", on=True) == "" and servers.usable() == (connection,)
+    assert await servers.learn() == () and servers.status()[0].state == "ready"
+    await servers.turn("demo", on=False)
+    assert await servers.restart("demo") == "" and servers.usable() == (connection,), "a restart switches it on"
+
+
+async def test_a_server_with_a_problem_is_not_started_whatever_the_user_says(desk: Desk) -> None:
+    servers = desk.servers(problem="the variable TOKEN is not set")
+    (connection,) = servers.connections.values()
+    assert connection.state == "broken" and not servers.usable()
+    assert await servers.restart("demo") == "the variable TOKEN is not set"
+    assert await servers.turn("demo", on=False) == "" and await servers.turn("demo", on=True) != ""
+    assert connection.state == "broken" and not servers.usable() and not desk.attempts
 
 
 @pytest.mark.parametrize(("ended", "how"), [("off", "switched off"), ("closed", "stopped")])

@@ -62,7 +62,7 @@ def test_a_retry_makes_everything_before_it_void() -> None:
         TextPiece("kept"),
         Finished("stop", "stop"),
     )
-    assert answer == Answer(text="kept", finish="stop", raw_finish="stop", attempts=2)
+    assert answer == Answer(text="kept", finish="stop", raw_finish="stop")
 
 
 def test_empty_and_repeated_ids_are_replaced_once_and_for_all() -> None:

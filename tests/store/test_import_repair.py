@@ -1,8 +1,10 @@
 """A session moves to another machine without taking rights along, and a damaged one is made whole."""
 
+import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 from unittest.mock import ANY
 
 import pytest
@@ -159,6 +161,42 @@ def test_a_damaged_session_is_made_whole_and_the_old_file_is_kept(tmp_path: Path
     second = repair(path).copy
     assert second is not None and second.name.endswith(".damaged-2")
     assert [file.name for file in sorted(path.parent.iterdir()) if file.suffix == ".json"] == [path.name]
+
+
+def test_the_copy_is_on_disk_before_the_session_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(Sessions(tmp_path / "all"), tmp_path, "abcd1111", prompt("one"), prompt("two"))
+    path.write_bytes(path.read_bytes()[:-6])
+    done: list[object] = []
+
+    def sync(descriptor: int) -> None:
+        done.append(os.fstat(descriptor).st_ino)
+
+    def replace(source: str, target: Path, **more: Any) -> None:
+        done.append(str(target))
+        os.rename(source, target, **more)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", replace)
+    copy = repair(path).copy
+    assert copy is not None
+    kept, folder = copy.stat().st_ino, path.parent.stat().st_ino
+    assert done == [kept, str(copy), folder, path.stat().st_ino, str(path), folder]
+
+
+def test_a_full_disk_leaves_a_damaged_session_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(Sessions(tmp_path / "all"), tmp_path, "abcd1111", prompt("one"), prompt("two"))
+    broken = path.read_bytes()[:-6]
+    path.write_bytes(broken)
+
+    def full(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(StoreError, match=r"No space left on device\. Nothing was changed"):
+        repair(path)
+    assert path.read_bytes() == broken and [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_a_session_in_use_is_not_repaired(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.checkpoints.discarded_state import named_state
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
 from agent_cli.workspace.checkpoints.types import Move
-from agent_cli.workspace.git.discarded_state import named_state
 from agent_cli.workspace.git.repository import git_folder
 
 
@@ -144,6 +144,16 @@ async def test_naming_what_is_staged_and_stashed_starts_nothing(root: Path, tmp_
     assert "the stash “On main: mine” is " in said and "git read-tree " in said
     tree = said.split("git read-tree ")[1].split(";")[0]
     assert sh(root, f"git cat-file -p {tree}:f") == "y\n"
+
+
+async def test_what_is_staged_is_named_though_our_own_folder_is_gone(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sh(root, f"git init -q; echo x > f; git add f; {COMMIT}; echo y > f; git add f")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert "git read-tree" in await named_state(ProcessRunner().run, root)
 
 
 async def test_a_linked_work_tree_names_its_own_index_and_the_common_stash(root: Path) -> None:

@@ -12,7 +12,6 @@ from agent_cli.workspace.instructions import (
     MAX_CHAIN_BYTES,
     Instruction,
     InstructionFiles,
-    instructions,
 )
 from tests.costs import assert_linear
 from tests.fuzz import tries
@@ -32,7 +31,7 @@ def written(root: Path, files: dict[str, str]) -> None:
 
 def text_of(root: Path, config: Path | None = None) -> str:
     """The text of the last file of the chain."""
-    return instructions(root, config_dir=config)[-1].text
+    return InstructionFiles(root, config_dir=config).read()[-1].text
 
 
 def test_the_chain_goes_from_the_users_file_over_the_repository_down(tmp_path: Path) -> None:
@@ -43,17 +42,17 @@ def test_the_chain_goes_from_the_users_file_over_the_repository_down(tmp_path: P
     places = [tmp_path / "config" / "AGENTS.md", tmp_path / "repo" / "CLAUDE.md", deep / "AGENTS.md"]
     for path in (*places, tmp_path / "AGENTS.md", deep / "GEMINI.md"):
         path.write_text(f"\ufeffin {path.parent.name}\r\n", encoding="utf-8")
-    found = instructions(deep, config_dir=tmp_path / "config")
+    found = InstructionFiles(deep, config_dir=tmp_path / "config").read()
     assert told(found) == tuple((str(path), f"in {path.parent.name}") for path in places)
     assert [each.source for each in found] == ["user:AGENTS.md", "../../CLAUDE.md", "AGENTS.md"]
-    assert told(instructions(deep, names=("GEMINI.md",))) == ((str(deep / "GEMINI.md"), "in b"),)
+    assert told(InstructionFiles(deep, names=("GEMINI.md",)).read()) == ((str(deep / "GEMINI.md"), "in b"),)
 
 
 def test_without_a_repository_only_the_working_directory_counts(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "AGENTS.md").write_text("outer", encoding="utf-8")
-    assert instructions(inner) == ()
+    assert InstructionFiles(inner).read() == ()
 
 
 def test_the_summary_names_what_is_read_and_what_lies_beside_it_unread(tmp_path: Path) -> None:
@@ -72,7 +71,7 @@ def test_the_summary_names_what_is_read_and_what_lies_beside_it_unread(tmp_path:
 
 def test_a_large_file_is_cut_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("é" * MAX_BYTES, encoding="utf-8")
-    ((_, text),) = told(instructions(tmp_path))
+    ((_, text),) = told(InstructionFiles(tmp_path).read())
     assert text.startswith("é" * 10) and text.endswith("[cut: only the first 32 KB of AGENTS.md are shown]")
     assert "\ufffd" not in text and len(text.encode()) < MAX_BYTES + 100
 
@@ -81,7 +80,7 @@ def test_what_cannot_be_read_or_is_empty_does_not_count(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").mkdir()
     os.mkfifo(tmp_path / "CLAUDE.md")
     (tmp_path / "GEMINI.md").write_text("\n", encoding="utf-8")
-    assert instructions(tmp_path) == ()
+    assert InstructionFiles(tmp_path).read() == ()
 
 
 def test_a_link_counts_when_it_leads_to_another_text_of_the_project(tmp_path: Path) -> None:
@@ -94,11 +93,14 @@ def test_a_link_counts_when_it_leads_to_another_text_of_the_project(tmp_path: Pa
     (tmp_path / "private.md").write_text("secret", encoding="utf-8")
     for target in (tmp_path / "private.md", Path(".env"), Path("/dev/zero"), Path("AGENTS.md")):
         (root / "AGENTS.md").symlink_to(target)
-        assert instructions(root) == (), target
+        assert InstructionFiles(root).read() == (), target
         (root / "AGENTS.md").unlink()
     (root / "AGENTS.md").symlink_to("docs/rules.md")
     (config / "AGENTS.md").symlink_to(tmp_path / "private.md")
-    assert [text for _, text in told(instructions(root / "docs", config_dir=config))] == ["secret", "be kind"]
+    assert [text for _, text in told(InstructionFiles(root / "docs", config_dir=config).read())] == [
+        "secret",
+        "be kind",
+    ]
 
 
 def test_a_named_text_stands_where_it_is_named_and_says_where_it_came_from(tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_the_users_file_may_name_what_lies_beside_it_and_in_the_home_directory(
     written(home, {"notes/mine.md": "mine @more.md", "notes/more.md": "more", "notes/x.md": "x"})
     written(config, {"AGENTS.md": "@beside.md\n@~/notes/mine.md\n@~/../out.md", "beside.md": "beside"})
     written(tmp_path, {"out.md": "out"})
-    text = instructions(tmp_path / "home", config_dir=config)[0].text
+    text = InstructionFiles(tmp_path / "home", config_dir=config).read()[0].text
     assert "beside\n" in text and "mine @more.md\n" in text and "[from more.md]" in text
     assert "[~/../out.md is not imported: it is outside the home directory]" in text
 
@@ -183,7 +185,7 @@ def test_a_file_that_a_rule_closes_is_neither_given_nor_imported(tmp_path: Path)
     root = tmp_path / "repo"
     written(root, {".git/HEAD": "", "AGENTS.md": "@a.md @b.md", "a.md": "A", "b.md": "B", "sub/AGENTS.md": "sub"})
     closed = {str(root / "a.md"), str(root / "sub" / "AGENTS.md")}
-    found = instructions(root / "sub", may_read=lambda real: real not in closed)
+    found = InstructionFiles(root / "sub", may_read=lambda real: real not in closed).read()
     assert len(found) == 1 and "[from b.md]\nB" in found[0].text
     assert "[a.md is not imported: it is closed to the agent]" in found[0].text
 
@@ -192,12 +194,15 @@ def test_all_instructions_together_are_bounded_and_the_nearest_is_kept_whole(tmp
     names = [f"{n}.md" for n in range(300)]
     written(tmp_path, {".git/HEAD": "", "AGENTS.md": "@" + " @".join(names), **dict.fromkeys(names, "x" * 2_000)})
     written(tmp_path / "sub", {"AGENTS.md": "near " * 4_000})
-    above, near = instructions(tmp_path / "sub")
+    above, near = InstructionFiles(tmp_path / "sub").read()
     assert near.text == ("near " * 4_000).strip()
     assert "[cut: only the first" in above.text
     assert len(above.text.encode()) + len(near.text.encode()) < MAX_CHAIN_BYTES + 200
-    assert "the instructions have 64 KB without it" in instructions(tmp_path)[0].text or "[cut:" in above.text
-    assert len(instructions(tmp_path)[0].text.encode()) < MAX_CHAIN_BYTES + 200
+    assert (
+        "the instructions have 64 KB without it" in InstructionFiles(tmp_path).read()[0].text
+        or "[cut:" in above.text
+    )
+    assert len(InstructionFiles(tmp_path).read()[0].text.encode()) < MAX_CHAIN_BYTES + 200
 
 
 def test_an_unchanged_chain_is_not_read_again_and_every_change_is_seen(tmp_path: Path) -> None:
@@ -243,7 +248,7 @@ def test_an_unchanged_chain_is_not_read_again(tmp_path: Path) -> None:
 def test_a_hostile_line_costs_no_more_than_its_length(tmp_path: Path, piece: str, end: str, times: int) -> None:
     def read(count: int) -> None:
         (tmp_path / "AGENTS.md").write_text(piece * count + end, encoding="utf-8")
-        assert instructions(tmp_path)
+        assert InstructionFiles(tmp_path).read()
 
     assert_linear(read, times)
 

@@ -150,8 +150,8 @@ class SessionHost:
     async def change_server(self, name: str, change: Literal["restart", "on", "off"]) -> str:
         assert self._opened.servers is not None
         if change != "restart":
-            await self._opened.servers.turn(name, on=change == "on")
-            return f"{name} is {change} for this session."
+            problem = await self._opened.servers.turn(name, on=change == "on")
+            return problem or f"{name} is {change} for this session."
         problem = await self._opened.servers.restart(name)
         return problem or f"{name} was restarted and is ready."
 

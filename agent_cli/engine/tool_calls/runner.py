@@ -385,7 +385,7 @@ class ToolRunner:
         if not pending.authorized.command or "git" not in pending.authorized.command:
             return ""
         from agent_cli.policy.shell.destructive import discards_git_state
-        from agent_cli.workspace.git.discarded_state import named_state
+        from agent_cli.workspace.checkpoints.discarded_state import named_state
 
         if not discards_git_state(pending.authorized.command):
             return ""

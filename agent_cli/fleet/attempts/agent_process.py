@@ -21,7 +21,8 @@ _NOW_AND_THEN = b'{"type":"tool_call_started"'
 _OPENED = b'{"type":"session_started"'
 _RESULT = b'{"type":"result"'
 _MOST_LOGGED = 10_000_000
-_LONGEST_LINE = 200_000_000
+_LONGEST_LINE = 64_000_000
+"""What is beyond in a line is dropped: a command in place of the agent may print anything."""
 _EVERY_S = 1.0
 
 
@@ -76,14 +77,12 @@ class AgentOutput:
         """The unparsed `result` line; empty if there was none."""
         self.rate_limited_s = 0.0
         """Total delay before retries, in seconds."""
-        self.is_broken = False
 
     def feed(self, data: bytes) -> None:
         """Process a piece of the agent's standard output."""
         head, newline, tail = data.rpartition(b"\n")
         if not newline:
-            self._rest += data
-            self.is_broken = self.is_broken or len(self._rest) > _LONGEST_LINE
+            self._rest += data[: max(0, _LONGEST_LINE - len(self._rest))]
             return
         whole, self._rest = bytes(self._rest) + head, bytearray(tail)
         for line in whole.split(b"\n"):

@@ -19,10 +19,11 @@ from agent_cli.fs.files import make_private, replace_file
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.process.running import ProcessError, to_the_end
 from agent_cli.store.catalog import children_folder
+from agent_cli.workspace.worktrees.worktree import WorktreeError
 
 from ..attempt import AttemptResult, Failure, Outcome, Waited
 from ..job import Job, Progress, Started
-from ..trees.attempt_tree import AttemptTree, TreeError
+from ..trees.attempt_tree import AttemptTree
 from ..trees.mount_point import MountPoint
 from ..trees.open_tree import open_tree
 from .agent_process import AgentOutput, AgentProcess
@@ -105,7 +106,7 @@ class _Attempt:
                 job.task, name=tree_name(job), place=Path(job.place), slot=job.slot, run=self._runner.run
             )
             self._mount_point = MountPoint(self._tree.wrapper.inside)
-        except (TreeError, OSError) as error:
+        except (WorktreeError, OSError) as error:
             raise _Ended("setup", "tree", str(error)) from error
         if job.task.setup:
             await self._set_up(self._tree)
@@ -207,15 +208,15 @@ class _Attempt:
         try:
             try:
                 patch = await tree.save_patch(self._folder / PATCH_FILE)
-            except (TreeError, OSError):  # its git may have been killed together with the agent
+            except (WorktreeError, OSError):  # its git may have been killed together with the agent
                 patch = await tree.save_patch(self._folder / PATCH_FILE)
-        except (TreeError, OSError) as error:
+        except (WorktreeError, OSError) as error:
             self._set(outcome="crash", error=Failure("patch", f"{error}; the files are in {tree.path}"))
             return
         self._set(patch=patch, base_commit=tree.base_commit, notes=tree.notes)
         try:
             path = await changed_protected(patch.files, self._job.task.verify_protect, tree)
-        except TreeError as error:
+        except (WorktreeError, OSError) as error:
             self._set(outcome="crash", error=Failure("protected", str(error)))
             return
         if path:
@@ -228,7 +229,7 @@ class _Attempt:
         try:
             tree.overlay(task.verify_files)
             end = await run_verify(self._job, tree, self._runner)
-        except TreeError as error:
+        except (WorktreeError, OSError) as error:
             self._set(outcome="verify_error", error=Failure("verify", str(error)))
             return
         if end.exit_code in (None, NO_VERDICT):
@@ -247,10 +248,10 @@ class _Attempt:
         is_whole = result.patch is not None and not result.patch.left_out
         if not is_whole or keep == "all" or (keep == "failed" and not result.is_good):
             if result.patch is not None:
-                with contextlib.suppress(TreeError, OSError):  # then it stays until it is removed by hand
+                with contextlib.suppress(WorktreeError, OSError):  # then it stays until it is removed by hand
                     await tree.mark_saved()
             return
-        with contextlib.suppress(TreeError, OSError):
+        with contextlib.suppress(WorktreeError, OSError):
             await tree.remove(discard=True)  # the patch is safe; later changes are those of `verify`
             self._set(tree="")
 

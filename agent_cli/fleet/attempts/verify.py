@@ -99,7 +99,7 @@ async def changed_protected(changed: tuple[str, ...], globs: tuple[str, ...], tr
     """Return the first changed file that the task protects; empty if there is none.
 
     Raises:
-        TreeError: the tree cannot be read.
+        WorktreeError: the tree cannot be read.
     """
 
     def is_protected(path: str) -> bool:

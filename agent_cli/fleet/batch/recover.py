@@ -1,7 +1,6 @@
 """Recover attempts whose batch was killed: finished ones are recorded; of the others the patch and the session are
 saved."""
 
-import asyncio
 import contextlib
 import socket
 import time
@@ -15,14 +14,13 @@ from agent_cli.protocol.json_text import decode_json
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.store.catalog import totals
 from agent_cli.store.session_file import StoreError
-from agent_cli.workspace.worktrees.merge import save_patch
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, worktrees
 
 from ..attempt import AttemptResult, Failure, Patch
 from ..attempts.run import PATCH_FILE, RESULT_FILE, SESSION_FILE, save_session, state_folder, tree_name
 from ..job import Job
-from ..trees.attempt_tree import make_readable
+from ..trees.attempt_tree import save_readable
 from .folder import JOB_FILE, BatchFolder, read_results
 
 
@@ -66,10 +64,7 @@ async def _lost(path: Path, job: Job, tree: Worktree | None, runner: ProcessRunn
     error = Failure("lost", "the batch was killed while it ran")
     if tree is not None:
         try:
-            if not tree.is_going:
-                await asyncio.to_thread(make_readable, Path(tree.path))
-            saved = await save_patch(tree, path / PATCH_FILE, runner.run)
-            patch = Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
+            patch = await save_readable(tree, path / PATCH_FILE, runner.run)
         except (WorktreeError, OSError) as failure:
             error = Failure("lost", f"{error.message}; its patch cannot be read: {failure}")
     with contextlib.suppress(OSError):

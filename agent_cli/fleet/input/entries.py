@@ -1,6 +1,7 @@
 """Read the files and folders that define tasks into unchecked entries, each with its place."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,6 +13,8 @@ from agent_cli.config.yaml_file import load_yaml
 from agent_cli.protocol.stop_reason import UsageError
 
 _LARGEST_BYTES = 500_000_000
+_ELEMENT = re.compile(r"[^ \t\r\n,]")
+"""Where an element of an array, or its end, begins."""
 TASK_FILES = ("task.yaml", "task.yml", "task.json")
 """Names of the file that makes a folder a task."""
 
@@ -105,10 +108,11 @@ def _json(text: str, where: str, folder: Path) -> Iterator[Entry]:
 
 def _array(text: str, at: int, where: str, folder: Path) -> Iterator[Entry]:
     """Decode one element after another, so that each has its line number."""
-    decoder = json.JSONDecoder()
+    decoder, line, counted = json.JSONDecoder(), 1, 0
     while True:
-        at += len(text) - at - len(text[at:].lstrip(" \t\r\n,"))
-        line = text.count("\n", 0, at) + 1
+        found = _ELEMENT.search(text, at)
+        at = found.start() if found else len(text)
+        line, counted = line + text.count("\n", counted, at), at
         if text.startswith("]", at):
             return
         try:

@@ -9,8 +9,7 @@ from agent_cli.store.export.charts import WIDTH, duration, label, picture, plot
 
 from ..attempt import INVALID, Outcome
 from .compare import Comparison, Pair
-from .summary import Share
-from .timeline import Span
+from .summary import Share, Span
 from .wording import money, percent
 
 _MOST_ROWS = 64
@@ -20,7 +19,7 @@ _BROAD = 720
 """Width of the timeline."""
 
 
-def kind(outcome: Outcome) -> str:
+def kind(outcome: str) -> str:
     """Return the CSS class of an outcome, which sets its colour."""
     return outcome if outcome in ("solved", "done") else "invalid" if outcome in INVALID else "failed"
 

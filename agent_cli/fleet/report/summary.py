@@ -14,7 +14,6 @@ from agent_cli.session.timing import percentile
 from ..attempt import INVALID, OUTCOMES, AttemptResult, Outcome
 from ..task import Task
 from .statistics import detectable_difference, mean, pass_at_k, pass_hat_k, wilson
-from .timeline import Span, spans
 
 GRADED: tuple[Outcome, ...] = tuple(each for each in OUTCOMES if each not in INVALID and each != "done")
 """Outcomes that tell whether the task was solved."""
@@ -87,6 +86,21 @@ class TaskRow(msgspec.Struct, frozen=True):
     tags: dict[str, str]
     skipped: str = ""
     """Why it was not run."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """The time span of an attempt, in seconds since the start of the run."""
+
+    task: str
+    attempt: int
+    outcome: Outcome
+    row: int
+    start: float
+    end: float
+    setup: float
+    """Seconds spent on setup, at the beginning of the span."""
+    rate_limit: float
+    """Seconds spent waiting for the provider; their position within the span is not recorded."""
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -338,5 +352,19 @@ def _times(attempts: list[AttemptResult]) -> Times | None:
         solved=tuple(
             sorted(each.duration_s for each in attempts if _is_solved(each) and each.duration_s is not None)
         ),
-        spans=spans(attempts, first),
+        spans=_spans(attempts, first),
     )
+
+
+def _spans(attempts: Iterable[AttemptResult], first: float) -> tuple[Span, ...]:
+    """Return the attempts by their start, each in the first row that is free then."""
+    free: list[float] = []
+    placed = []
+    begun = [each for each in attempts if each.started]
+    for each in sorted(begun, key=lambda each: (each.started, each.finished, each.id, each.attempt)):
+        start, end = each.started - first, max(each.started, each.finished) - first
+        row = next((at for at, until in enumerate(free) if until <= start), len(free))
+        free[row : row + 1] = [end]
+        waited = each.waited_s
+        placed.append(Span(each.id, each.attempt, each.outcome, row, start, end, waited.setup, waited.rate_limit))
+    return tuple(placed)

@@ -1,15 +1,16 @@
-"""The figures of a report as text, shared by Markdown and HTML. Pure."""
+"""The parts of a report and its figures as text, shared by Markdown and HTML. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from agent_cli.store.export.charts import duration, tokens
 
+from ..attempt import INVALID
 from .compare import Comparison
-from .summary import Cause, Cost, Share, Summary, TaskRow, Times
+from .summary import Cost, Share, Summary, TaskRow, Times
 
-AT_K = ("k", "tasks", "pass@k", "pass^k")
 MEANINGS: dict[str, str] = {
     "solved": "the check succeeded",
     "done": "ended well; no check",
@@ -28,6 +29,54 @@ MEANINGS: dict[str, str] = {
 }
 
 
+class Table(NamedTuple):
+    """A table. A cell is text, or the names of tasks."""
+
+    head: tuple[str, ...]
+    rows: list[tuple[str | tuple[str, ...], ...]]
+    numbers: tuple[int, ...]
+    """Columns of numbers, from 0."""
+
+
+Part = Mapping[str, str] | tuple[str, ...] | Table
+"""Facts by name, notes, or a table; left out if empty."""
+
+
+def parts(summary: Summary) -> dict[str, Part]:
+    """Return the parts of a report by title; all clock measurements are in the last one."""
+    at_k = [(str(each.k), str(each.tasks), percent(each.any), percent(each.all)) for each in summary.at_k]
+    outcomes = [
+        (name, str(count), MEANINGS[name] + (" (invalid)" if name in INVALID else ""))
+        for name, count in summary.outcomes.items()
+        if count
+    ]
+    causes = [
+        (each.outcome, str(each.attempts), f"{each.kind}: {each.message}".strip(": "), each.tasks)
+        for each in summary.causes
+    ]
+    return {
+        "Report": _facts(summary),
+        "Score": score_lines(summary),
+        "Several attempts": Table(("k", "tasks", "pass@k", "pass^k"), [*at_k] if len(at_k) > 1 else [], (1, 2, 3)),
+        "Outcomes": Table(("outcome", "attempts", "meaning"), [*outcomes], (1,)),
+        "Causes of failures": Table(("outcome", "attempts", "cause", "tasks"), [*causes], (1,)),
+        "Cost": _cost_lines(summary.cost) | _usage_lines(summary),
+        "Notes": summary.notes,
+        "Tasks": Table(("task", "solved", "outcomes", "cost"), [*map(_task, summary.rows)], (1, 3)),
+        "Time": _time_lines(summary.times) if summary.times else {},
+    }
+
+
+def parts_of_comparison(comparison: Comparison) -> dict[str, Part]:
+    """Return the parts of a comparison of two runs by title."""
+    rows = [((pair.id,), percent(pair.before), percent(pair.after)) for pair in comparison.changed]
+    return {
+        "Comparison": _comparison_lines(comparison),
+        "Tasks that differ": Table(("task", *comparison.names), [*rows], (1, 2)),
+        "What else differs": comparison.notes,
+    }
+
+
 def percent(share: float | None) -> str:
     """Return a percentage such as `62.5 %`; a dash for None."""
     return "–" if share is None else f"{share * 100:.1f} %"
@@ -38,29 +87,14 @@ def money(usd: float | None) -> str:
     return "unknown" if usd is None else f"{usd:.4f} USD" if usd < 1 else f"{usd:.2f} USD"
 
 
-def in_short(outcomes: Iterable[str]) -> str:
-    """Return counted outcomes, such as `solved, 2 × limit`."""
-    counts = Counter(outcomes)
-    return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
-
-
-def attempt_rows(summary: Summary) -> list[tuple[str, ...]]:
-    """Return the rows of a table with the head `AT_K`; none if no task has several attempts."""
-    rows: list[tuple[str, ...]] = [
-        (str(each.k), str(each.tasks), percent(each.any), percent(each.all)) for each in summary.at_k
-    ]
-    return rows if len(rows) > 1 else []
-
-
-def reason(cause: Cause) -> str:
-    """Return why attempts failed."""
-    return f"{cause.kind}: {cause.message}".strip(": ")
-
-
-def result_of(row: TaskRow) -> tuple[str, str]:
-    """Return how many attempts solved a task, and how its attempts ended."""
-    said = f"not run: {row.skipped}" if row.skipped else in_short(row.outcomes) or "no attempt yet"
-    return f"{row.solved} of {row.graded}" if row.graded else "–", said
+def _task(row: TaskRow) -> tuple[str | tuple[str, ...], ...]:
+    ends = ", ".join(name if count == 1 else f"{count} × {name}" for name, count in Counter(row.outcomes).items())
+    return (
+        (row.id,),
+        f"{row.solved} of {row.graded}" if row.graded else "–",
+        f"not run: {row.skipped}" if row.skipped else ends or "no attempt yet",
+        money(row.cost_usd) if row.attempts else "–",
+    )
 
 
 def score(share: Share) -> str:
@@ -89,7 +123,7 @@ def score_lines(summary: Summary) -> dict[str, str]:
     return lines
 
 
-def cost_lines(cost: Cost) -> dict[str, str]:
+def _cost_lines(cost: Cost) -> dict[str, str]:
     """Return the costs."""
     least = "at least " if cost.unknown and cost.total_usd is not None else ""
     lines = {
@@ -104,7 +138,7 @@ def cost_lines(cost: Cost) -> dict[str, str]:
     return lines
 
 
-def usage_lines(summary: Summary) -> dict[str, str]:
+def _usage_lines(summary: Summary) -> dict[str, str]:
     """Return the tokens by kind; unknown if no provider reported them."""
     used = summary.usage
     kinds = {
@@ -117,7 +151,7 @@ def usage_lines(summary: Summary) -> dict[str, str]:
     return {**lines, "Requests": str(used.requests)}
 
 
-def time_lines(times: Times) -> dict[str, str]:
+def _time_lines(times: Times) -> dict[str, str]:
     """Return the durations of the run and of its waits."""
     lines = {
         "Began": datetime.fromtimestamp(times.began, UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
@@ -132,7 +166,7 @@ def time_lines(times: Times) -> dict[str, str]:
     return lines
 
 
-def facts(summary: Summary) -> dict[str, str]:
+def _facts(summary: Summary) -> dict[str, str]:
     """Return the facts about what was run."""
     lines = {"Tasks": str(summary.tasks), "Attempts": str(summary.attempts), **summary.about}
     if summary.models:
@@ -146,7 +180,7 @@ def facts(summary: Summary) -> dict[str, str]:
     return lines
 
 
-def comparison_lines(comparison: Comparison) -> dict[str, str]:
+def _comparison_lines(comparison: Comparison) -> dict[str, str]:
     """Return the result of a comparison."""
     first, second = comparison.names
     if not comparison.changed:

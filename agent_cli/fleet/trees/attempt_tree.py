@@ -1,10 +1,9 @@
 """The tree of an attempt: run programs in it, save its changes, and remove it."""
 
 import asyncio
-import contextlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.fs.files import replace_file
@@ -19,10 +18,6 @@ from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, open
 from ..attempt import Patch
 from ..task import OverlayFile
 from .wrapper import Wrapper
-
-
-class TreeError(Exception):
-    """A tree cannot be created, read or removed; the text says why."""
 
 
 class AttemptTree:
@@ -54,7 +49,7 @@ class AttemptTree:
         """Write files over the tree, following no links.
 
         Raises:
-            TreeError: a file cannot be written.
+            WorktreeError: a file cannot be written.
         """
         for file in files:
             _lay(self.path, file)
@@ -63,49 +58,47 @@ class AttemptTree:
         """Write all changes against the base to a file, and verify it.
 
         Raises:
-            TreeError: the tree cannot be read, or the file not written.
+            WorktreeError, OSError: the tree cannot be read, or the file not written.
         """
-        with _as_tree_error():
-            await asyncio.to_thread(make_readable, self.path)
-            saved = await save_patch(open_worktree(self.path), file, self._run)
-        return Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
+        return await save_readable(open_worktree(self.path), file, self._run)
 
     async def concealed(self, is_wanted: Callable[[str], bool]) -> tuple[str, ...]:
         """Return the wanted files that the patch lacks because an ignore file was added or changed.
 
         Raises:
-            TreeError: the tree cannot be read.
+            WorktreeError: the tree cannot be read.
         """
-        with _as_tree_error():
-            return await concealed_files(open_worktree(self.path), self._run, is_wanted)
+        return await concealed_files(open_worktree(self.path), self._run, is_wanted)
 
     async def mark_saved(self) -> None:
         """Mark the present contents of the tree as saved: `verify` may have changed it since the patch. Later
         changes by a user still protect the tree from removal.
 
         Raises:
-            TreeError: it cannot be read.
+            WorktreeError, OSError: it cannot be read, or not marked.
         """
-        with _as_tree_error():
-            await mark_saved(open_worktree(self.path), self._run)
+        await mark_saved(open_worktree(self.path), self._run)
 
     async def remove(self, *, discard: bool = False) -> None:
         """Remove the tree with everything that belongs to it, if its changes are saved; with `discard` even if it
         was changed since.
 
         Raises:
-            TreeError: it is not one of our trees, or something in it would be lost.
+            WorktreeError: it is not one of our trees, or something in it would be lost.
         """
-        with _as_tree_error():
-            await remove(open_worktree(self.path), self._run, discard=discard)
+        await remove(open_worktree(self.path), self._run, discard=discard)
 
 
-@contextlib.contextmanager
-def _as_tree_error() -> Iterator[None]:
-    try:
-        yield
-    except (WorktreeError, OSError) as error:
-        raise TreeError(str(error)) from error
+async def save_readable(tree: Worktree, file: Path, run: RunProgram) -> Patch:
+    """Write all changes of a tree to a file, including those in folders that git could not read.
+
+    Raises:
+        WorktreeError, OSError: the tree cannot be read, or the file not written.
+    """
+    if not tree.is_going:
+        await asyncio.to_thread(make_readable, Path(tree.path))
+    saved = await save_patch(tree, file, run)
+    return Patch(saved.sha256, saved.added, saved.removed, saved.files, saved.left_out)
 
 
 def _lay(top: Path, file: OverlayFile) -> None:
@@ -113,7 +106,7 @@ def _lay(top: Path, file: OverlayFile) -> None:
     followed."""
     parts = file.path.split("/")
     if not all(parts) or {"..", ".", ".git"}.intersection(parts) or "\0" in file.path:
-        raise TreeError(f"{file.path!r} is not the path of a file in the tree")
+        raise WorktreeError(f"{file.path!r} is not the path of a file in the tree")
     mode = 0o755 if file.executable else 0o644
     real = os.path.realpath(top)
     try:
@@ -121,7 +114,8 @@ def _lay(top: Path, file: OverlayFile) -> None:
         with dir_entry(os.path.join(real, file.path), []) as at:
             replace_file(at.name, file.content, mode=mode, dir_fd=at.folder)
     except (OSError, WorktreeError) as error:
-        raise TreeError(f"{file.path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise WorktreeError(f"{file.path} cannot be written: {why}") from error
 
 
 def _make_way(top: str, parts: Sequence[str]) -> None:

@@ -10,10 +10,10 @@ from agent_cli.workspace.git.repository import GitFolder
 from agent_cli.workspace.worktrees.create import checkout_around
 from agent_cli.workspace.worktrees.isolated import create_at_commit, create_copy, mounts_inside
 from agent_cli.workspace.worktrees.remove import remove
-from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError
+from agent_cli.workspace.worktrees.worktree import Worktree
 
 from ..task import Task
-from .attempt_tree import AttemptTree, TreeError
+from .attempt_tree import AttemptTree
 from .dependencies import copy_dependencies, dependency_folders, is_installed, make_mount_point
 from .mirror import is_url, mirror
 from .wrapper import Wrapper, usable
@@ -32,17 +32,14 @@ async def open_tree(task: Task, *, name: str, place: Path, slot: int, run: RunPr
         run: `sandbox.ProcessRunner.run`.
 
     Raises:
-        TreeError: it cannot be created; nothing is left behind.
+        WorktreeError, OSError: it cannot be created; nothing is left behind.
     """
-    try:
-        if not task.ref:
-            worktree = await create_copy(Path(task.repo), name, place, run)
-            return await _opened(worktree, None, task, slot, run)
-        repository = await _repository(task, place, run)
-        worktree = await create_at_commit(repository, task.ref, name, place, run, copied=task.copy)
-        return await _opened(worktree, repository, task, slot, run)
-    except (WorktreeError, OSError) as error:
-        raise TreeError(str(error)) from error
+    if not task.ref:
+        worktree = await create_copy(Path(task.repo), name, place, run)
+        return await _opened(worktree, None, task, slot, run)
+    repository = await _repository(task, place, run)
+    worktree = await create_at_commit(repository, task.ref, name, place, run, copied=task.copy)
+    return await _opened(worktree, repository, task, slot, run)
 
 
 async def _repository(task: Task, place: Path, run: RunProgram) -> GitFolder:

@@ -5,9 +5,9 @@ Importing the SDK takes a second or more, so nothing else in the program imports
 
 import asyncio
 import importlib
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -48,68 +48,65 @@ async def connect(
     await asyncio.to_thread(importlib.import_module, "agent_cli.mcp.client.sdk_client")
     from .sdk_client import is_legacy
 
-    opening = _Opening(definition, handlers, processes, root, confinement, tokens)
-    if definition.transport == "stdio":
-        return await opening.over_process(legacy=is_legacy(spoken))
-    return await opening.over_http(legacy=is_legacy(spoken))
+    if definition.transport != "stdio":
+        return await _over_http(definition, handlers, tokens, legacy=is_legacy(spoken))
+
+    async def started() -> ServerProcess:
+        process = ServerProcess(definition.name, handlers)
+        await process.start(definition, processes, root, confinement)
+        return process
+
+    return await _over_process(definition, handlers, started, legacy=is_legacy(spoken))
 
 
-class _Opening(msgspec.Struct, frozen=True):
-    """The parameters of a connection to a server."""
+async def _over_process(
+    definition: ServerDefinition,
+    handlers: Handlers,
+    started: Callable[[], Awaitable[ServerProcess]],
+    *,
+    legacy: bool,
+) -> Client:
+    """Start the server. If it dies on a message of the other era, start it once more."""
+    from .sdk_client import SdkClient
+    from .session import over_process
 
-    definition: ServerDefinition
-    handlers: Handlers
-    processes: ProcessRunner
-    root: Path
-    confinement: Confinement | None
-    tokens: TokenStore | None
-
-    async def over_process(self, *, legacy: bool) -> Client:
-        """Start the server. If it dies on a message of the other era, start it once more."""
-        from .session import over_process
-
-        for is_last, is_legacy in ((False, legacy), (True, not legacy)):
-            process = ServerProcess(self.definition.name, self.handlers)
-            await process.start(self.definition, self.processes, self.root, self.confinement)
-            transport = partial(over_process, process)
-            try:
-                return await self._opened(self.definition, transport, process, legacy=is_legacy)
-            except ServerError:
-                if is_last or not process.died:
-                    raise
-        raise AssertionError("unreachable")
-
-    async def over_http(self, *, legacy: bool) -> Client:
-        """Connect by HTTP, falling back to the older transport with two addresses if the server knows only
-        that."""
-        if self.definition.transport == "sse":
-            return await self._over_url(self.definition, legacy=True)
+    for is_last, is_legacy in ((False, legacy), (True, not legacy)):
+        process = await started()
+        client = SdkClient(definition, handlers, partial(over_process, process), process)
         try:
-            return await self._over_url(self.definition, legacy=legacy)
-        except ServerError as error:
-            if not _may_be_older(error):
+            await client.open(legacy=is_legacy)
+            return client
+        except ServerError:
+            if is_last or not process.died:
                 raise
-            older = msgspec.structs.replace(self.definition, transport="sse")
-            try:
-                return await self._over_url(older, legacy=True)
-            except ServerError:
-                raise error from None
+    raise AssertionError("unreachable")
 
-    async def _over_url(self, definition: ServerDefinition, *, legacy: bool) -> Client:
-        from .http import has_credentials, over_http
-        from .login_auth import LoginAuth
 
-        auth = LoginAuth(definition, self.tokens) if self.tokens and not has_credentials(definition) else None
-        return await self._opened(definition, partial(over_http, definition, auth), None, legacy=legacy)
+async def _over_http(
+    definition: ServerDefinition, handlers: Handlers, tokens: TokenStore | None, *, legacy: bool
+) -> Client:
+    """Connect by HTTP, falling back to the older transport with two addresses if the server knows only that."""
+    from .http import has_credentials, over_http
+    from .login_auth import LoginAuth
+    from .sdk_client import SdkClient
 
-    async def _opened(
-        self, definition: ServerDefinition, transport: Any, process: ServerProcess | None, *, legacy: bool
-    ) -> Client:
-        from .sdk_client import SdkClient
-
-        client = SdkClient(definition, self.handlers, transport, process)
+    async def opened(definition: ServerDefinition, *, legacy: bool) -> Client:
+        auth = LoginAuth(definition, tokens) if tokens and not has_credentials(definition) else None
+        client = SdkClient(definition, handlers, partial(over_http, definition, auth), None)
         await client.open(legacy=legacy)
         return client
+
+    if definition.transport == "sse":
+        return await opened(definition, legacy=True)
+    try:
+        return await opened(definition, legacy=legacy)
+    except ServerError as error:
+        if not _may_be_older(error):
+            raise
+        try:
+            return await opened(msgspec.structs.replace(definition, transport="sse"), legacy=True)
+        except ServerError:
+            raise error from None
 
 
 def _may_be_older(error: ServerError) -> bool:

@@ -41,13 +41,7 @@ def prompt_of(given: Mapping[str, Any]) -> PromptDefinition:
 
 def resource_of(given: Mapping[str, Any]) -> ResourceDefinition:
     """Return a resource from an entry of `resources/list` or `resources/templates/list`."""
-    return ResourceDefinition(
-        str(given.get("uri") or given.get("uriTemplate") or ""),
-        str(given.get("name") or ""),
-        str(given.get("description") or ""),
-        str(given.get("mimeType") or ""),
-        "uriTemplate" in given,
-    )
+    return ResourceDefinition(str(given.get("uri") or given.get("uriTemplate") or ""))
 
 
 def instructions_of(text: str | None) -> str:

@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 from ..types.client import ServerError
 
 _PATH = "/callback"
-_MOST_HEAD_BYTES = 16_384
+_MOST_HEAD_BYTES = 262_144
+"""A browser also sends the cookies of all development servers of this machine."""
 _READ_S = 10.0
 _WAIT_S = 600.0
 _DONE = b"Done. You can close this window and go back to the terminal."
@@ -74,13 +75,13 @@ class RedirectListener:
                 typed.cancel()
 
     def _taken(self, found: dict[str, str]) -> dict[str, str]:
-        if not ("code" in found or "error" in found):
+        if not _is_finished(found):
             raise ServerError("got no address of a finished login: paste the whole address that the browser shows")
         self.secrets += [found[name] for name in ("code", "state") if name in found]
         return found
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
+        with suppress(OSError, ValueError, asyncio.LimitOverrunError, asyncio.IncompleteReadError):
             async with asyncio.timeout(_READ_S):
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             method, target, *_ = head.split(" ", 2)
@@ -90,6 +91,7 @@ class RedirectListener:
                 and urlsplit(target).path == _PATH
                 and bool(self._state)
                 and found.get("state") == self._state
+                and _is_finished(found)
                 and not self._found.done()
             )
             body = _DONE if is_ours else _UNKNOWN
@@ -102,6 +104,10 @@ class RedirectListener:
             if is_ours:
                 self._found.set_result(self._taken(found))
         writer.close()
+
+
+def _is_finished(found: dict[str, str]) -> bool:
+    return "code" in found or "error" in found
 
 
 def _parameters(address: str) -> dict[str, str]:

@@ -114,34 +114,31 @@ class SdkClient:
         return await self._asked(call, clock=clock)
 
     async def read_resource(self, uri: str) -> CallOutcome:
-        async def read(session: ClientSession) -> CallOutcome:
-            return content.resource_outcome(
-                await answering(
-                    session,
-                    lambda answers, state: session.read_resource(
-                        uri, input_responses=answers, request_state=state, allow_input_required=True
-                    ),
-                )
-            )
-
-        return await self._asked(read, self._definition.timeout_s)
+        return await self._answered(
+            lambda session, asked: session.read_resource(uri, **asked), content.resource_outcome
+        )
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> CallOutcome:
-        async def get(session: ClientSession) -> CallOutcome:
-            return content.prompt_outcome(
-                await answering(
-                    session,
-                    lambda answers, state: session.get_prompt(
-                        name,
-                        dict(arguments),
-                        input_responses=answers,
-                        request_state=state,
-                        allow_input_required=True,
-                    ),
-                )
-            )
+        return await self._answered(
+            lambda session, asked: session.get_prompt(name, dict(arguments), **asked), content.prompt_outcome
+        )
 
-        return await self._asked(get, self._definition.timeout_s)
+    async def _answered(
+        self,
+        send: Callable[[ClientSession, dict[str, Any]], Awaitable[Any]],
+        shaped: Callable[[dict[str, Any]], CallOutcome],
+    ) -> CallOutcome:
+        """Send a request in which the server may ask back."""
+
+        async def ask(session: ClientSession) -> CallOutcome:
+            def once(answers: Any, state: str | None) -> Awaitable[Any]:
+                return send(
+                    session, {"input_responses": answers, "request_state": state, "allow_input_required": True}
+                )
+
+            return shaped(await answering(session, once))
+
+        return await self._asked(ask, self._definition.timeout_s)
 
     async def aclose(self) -> None:
         self._leave.set()

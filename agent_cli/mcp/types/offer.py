@@ -62,13 +62,10 @@ class PromptDefinition(msgspec.Struct, frozen=True):
 
 
 class ResourceDefinition(msgspec.Struct, frozen=True):
-    """A document that a server offers, or a URI template if `is_template`."""
+    """A document that a server offers."""
 
     uri: str
-    name: str = ""
-    description: str = ""
-    media_type: str = ""
-    is_template: bool = False
+    """Its address, or a template of addresses."""
 
 
 class Offer(msgspec.Struct, frozen=True):

@@ -143,7 +143,6 @@ class Answer(msgspec.Struct, frozen=True):
     usage: Usage | None = None
     finish: Finish = "interrupted"
     raw_finish: str = ""
-    attempts: int = 1
 
 
 ErrorKind = Literal[

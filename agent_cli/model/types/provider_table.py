@@ -21,8 +21,6 @@ class ImageLimits(msgspec.Struct, frozen=True):
     """Length of the base64 text."""
     longest_side: int = 8_000
     """In pixels."""
-    most: int = 100
-    """Images per request."""
 
 
 class Quirks(msgspec.Struct, frozen=True):

@@ -3,16 +3,54 @@ come from the page's style. Pure."""
 
 from collections.abc import Callable, Sequence
 from html import escape
+from typing import NamedTuple
 
 from .transcript import Turn
 
 WIDTH = 360
-_HEIGHT = 210
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 14, 36
 _MOST_POINTS = 400
 _MOST_ROWS = 60
 _ROWS_LEFT = 34
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+class Frame(NamedTuple):
+    """The height of a chart, and its margins."""
+
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
+
+    @property
+    def floor(self) -> int:
+        """The lower end of the curves."""
+        return self.height - self.bottom
+
+    def x(self, share: float) -> float:
+        """Return the place of a share of the width."""
+        return self.left + (WIDTH - self.left - self.right) * share
+
+    def y(self, share: float) -> float:
+        """Return the place of a share of the height, from below."""
+        return self.top + (self.floor - self.top) * (1 - share)
+
+    def grid(self, highest: float, written: Callable[[float], str]) -> tuple[float, list[str]]:
+        """Return the value at the top, at least `highest`, and the grid lines with their values."""
+        step = _grid_step(highest or 1.0)
+        top = step * -(-(highest or 1.0) // step)
+        lines = []
+        for mark in range(round(top / step) + 1):
+            y = self.y(mark * step / top)
+            lines.append(
+                f'<line class="grid" x1="{self.left}" x2="{WIDTH - self.right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+                + label(self.left - 6, y + 3.5, written(mark * step))
+            )
+        return top, lines
+
+
+_PLOT = Frame(210, 52, 12, 14, 36)
 
 
 def timeline(turns: Sequence[Turn]) -> str:
@@ -87,34 +125,23 @@ def plot(
     points = _thinned(points)
     first = points[0][0]
     last = points[-1][0] if points[-1][0] > first else first + 1
-    step = grid_step(max(value for _, value in points))
-    top = step * max(1, -(-max(value for _, value in points) // step))
-    wide, high = WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+    top, lines = _PLOT.grid(max(value for _, value in points), written)
 
     def place(number: float, value: float) -> str:
-        x = _LEFT + wide * (number - first) / (last - first)
-        return f"{x:.1f},{_TOP + high * (1 - value / top):.1f}"
+        return f"{_PLOT.x((number - first) / (last - first)):.1f},{_PLOT.y(value / top):.1f}"
 
-    lines = []
-    for mark in range(round(top / step) + 1):
-        y = _TOP + high * (1 - mark * step / top)
-        lines.append(
-            f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            + label(_LEFT - 6, y + 3.5, written(mark * step))
-        )
-    floor = _TOP + high
     path = " ".join(place(*point) for point in points)
     area = f'<polygon class="{kind} area" points="{place(points[0][0], 0)} {path} {place(points[-1][0], 0)}"/>'
     curve = f'<polyline class="{kind} curve" points="{path}"/>'
     right, height = place(*points[-1]).split(",")
     dot = f'<circle class="{kind} dot" cx="{right}" cy="{height}" r="3"/>'
-    axes = label(_LEFT, floor + 14, across[1](first), "start") + label(
-        _LEFT + wide / 2, floor + 30, across[0], "middle"
-    )
+    middle = _PLOT.y(0.5)
+    axes = label(_PLOT.left, _PLOT.floor + 14, across[1](first), "start")
+    axes += label(_PLOT.x(0.5), _PLOT.floor + 30, across[0], "middle")
     if points[-1][0] > first:
-        axes += label(WIDTH - _RIGHT, floor + 14, across[1](last))
-    axes += f'<g transform="rotate(-90 11 {_TOP + high / 2})">{label(11, _TOP + high / 2, unit, "middle")}</g>'
-    return picture(f"{name} in {unit}, by {across[0]}", _HEIGHT, "".join([*lines, area, curve, dot, axes]))
+        axes += label(_PLOT.x(1), _PLOT.floor + 14, across[1](last))
+    axes += f'<g transform="rotate(-90 11 {middle})">{label(11, middle, unit, "middle")}</g>'
+    return picture(f"{name} in {unit}, by {across[0]}", _PLOT.height, "".join([*lines, area, curve, dot, axes]))
 
 
 def label(x: float, y: float, text: str, anchor: str = "end") -> str:
@@ -122,7 +149,7 @@ def label(x: float, y: float, text: str, anchor: str = "end") -> str:
     return f'<text class="label" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def grid_step(highest: float) -> float:
+def _grid_step(highest: float) -> float:
     """Return a round step that gives three to six grid lines."""
     size = 1e-9
     while highest / size > 5:

@@ -18,8 +18,8 @@ from agent_cli.protocol.messages import Image, PlanItem
 from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.sanitize import clean
 
-from .charts import duration, money, tokens
-from .markdown import arguments_text, local_time, shorten
+from .charts import duration, money
+from .markdown import arguments_text, facts_of, local_time, shorten
 from .page import document
 from .session_picture import session_picture
 from .transcript import CallEntry, Item, MessageEntry, Note, Transcript, Turn, is_diff, transcript_of
@@ -46,22 +46,7 @@ def page_of(records: Sequence[AnyRecord], agents: Mapping[str, str]) -> str:
 
 
 def _head(transcript: Transcript) -> str:
-    sums = transcript.totals
-    prompts = sum(1 for turn in transcript.turns if turn.number)
-    read = sum(count or 0 for count in (sums.input, sums.cache_read, sums.cache_write))
-    cost = money(sums.cost_usd) if sums.cost_usd is not None else "unknown"
-    facts = {
-        "Directory": transcript.header.cwd,
-        "Model": ", ".join(transcript.models),
-        "Began": local_time(transcript.header.time),
-        "Last change": local_time(transcript.ended),
-        "Prompts": str(prompts),
-        "Model calls": str(sums.requests),
-        "Tokens": f"{tokens(read)} in, {tokens(sums.output or 0)} out" if sums.input is not None else "unknown",
-        "Working time": duration(sum(turn.duration_s for turn in transcript.turns)),
-        "Cost": cost + (" at least" if sums.unpriced and sums.cost_usd is not None else ""),
-        "Session": transcript.header.session_id,
-    }
+    facts = facts_of(transcript)
     rows = "".join(f"<div><dt>{name}</dt><dd>{_text(value)}</dd></div>" for name, value in facts.items())
     return f"<header>\n<h1>{_text(transcript.title)}</h1>\n<dl>{rows}</dl>\n</header>"
 

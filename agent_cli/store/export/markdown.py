@@ -7,6 +7,7 @@ import msgspec
 
 from agent_cli.protocol.sanitize import clean, code_span, fenced, one_line
 
+from .charts import duration, money, tokens
 from .transcript import CallEntry, MessageEntry, Note, Transcript, Turn, arguments, is_diff
 
 _MOST_CHARS = 20_000
@@ -15,7 +16,8 @@ _STATES = {"done": "x", "in_progress": "/", "pending": " "}
 
 def markdown_of(transcript: Transcript) -> str:
     """Return the whole text. Messages are complete; long results are shortened with a note."""
-    parts = [f"# {_line(transcript.title)}", _facts(transcript)]
+    facts = "\n".join(f"- {name}: {_line(value)}" for name, value in facts_of(transcript).items())
+    parts = [f"# {_line(transcript.title)}", facts]
     if transcript.plan:
         items = "\n".join(f"- [{_STATES[item.status]}] {_line(item.text)}" for item in transcript.plan)
         parts.append(f"## Plan\n\n{items}")
@@ -23,19 +25,23 @@ def markdown_of(transcript: Transcript) -> str:
     return "\n\n".join(part for part in parts if part).rstrip() + "\n"
 
 
-def _facts(transcript: Transcript) -> str:
+def facts_of(transcript: Transcript) -> dict[str, str]:
+    """Return the facts at the head of an export."""
     sums = transcript.totals
-    cost = "unknown" if sums.cost_usd is None else f"{sums.cost_usd:.4f} USD"
-    facts = {
-        "Session": transcript.header.session_id,
+    read = sum(count or 0 for count in (sums.input, sums.cache_read, sums.cache_write))
+    cost = money(sums.cost_usd) if sums.cost_usd is not None else "unknown"
+    return {
         "Directory": transcript.header.cwd,
         "Model": ", ".join(transcript.models),
         "Began": local_time(transcript.header.time),
         "Last change": local_time(transcript.ended),
+        "Prompts": str(sum(1 for turn in transcript.turns if turn.number)),
         "Model calls": str(sums.requests),
-        "Cost": cost,
+        "Tokens": f"{tokens(read)} in, {tokens(sums.output or 0)} out" if sums.input is not None else "unknown",
+        "Working time": duration(sum(turn.duration_s for turn in transcript.turns)),
+        "Cost": cost + (" at least" if sums.unpriced and sums.cost_usd is not None else ""),
+        "Session": transcript.header.session_id,
     }
-    return "\n".join(f"- {name}: {_line(value)}" for name, value in facts.items())
 
 
 def _turn(turn: Turn) -> str:

@@ -5,17 +5,16 @@ Many steps are drawn in groups, so that a chart has the same size however long t
 table with the same figures.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
 import msgspec
 
 from agent_cli.session.steps import ORIGINS, Origin, Step
 
-from .charts import WIDTH, grid_step, label, money, picture, plot, tokens
+from .charts import Frame, label, money, picture, plot, tokens
 
-HEIGHT = 230
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 12, 34
+_FRAME = Frame(230, 46, 10, 12, 34)
 _MOST_BARS = 72
 _MOST_ROWS = 24
 ORIGIN_NAMES: dict[Origin, str] = {
@@ -74,7 +73,7 @@ def context_chart(steps: Sequence[Step]) -> str:
     request is drawn."""
     groups = grouped(steps, 180)
     shown = [group.fullest.parts for group in groups]
-    top, lines = _grid([sum(parts.values()) for parts in shown])
+    top, lines = _FRAME.grid(max((sum(parts.values()) for parts in shown), default=0), tokens)
     below = [0.0] * len(shown)
     drawn = []
     for origin in ORIGINS:
@@ -92,11 +91,11 @@ def context_chart(steps: Sequence[Step]) -> str:
         if any(step.compacted for step in group.steps):
             x = _x(at, len(groups))
             marks.append(
-                f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}">'
+                f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_FRAME.top}" y2="{_FRAME.floor}">'
                 f"<title>compaction before step {group.name}</title></line>"
             )
     content = "".join([*lines, *drawn, *marks, *_axis(groups)])
-    return picture("Tokens in each request by where they come from, by model call", HEIGHT, content)
+    return picture("Tokens in each request by where they come from, by model call", _FRAME.height, content)
 
 
 def context_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
@@ -124,25 +123,25 @@ def usage_chart(steps: Sequence[Step]) -> str:
     """Draw a bar of tokens per step or group, and a line for the cumulative cost."""
     groups = grouped(steps)
     heights = [group.total(*(field for field, _ in USES)) for group in groups]
-    top, lines = _grid(heights)
-    wide = (WIDTH - _LEFT - _RIGHT) / len(groups)
+    top, lines = _FRAME.grid(max(heights, default=0), tokens)
+    wide = (_FRAME.x(1) - _FRAME.left) / len(groups)
     bars = []
     for at, group in enumerate(groups):
-        floor = float(HEIGHT - _BOTTOM)
+        floor = float(_FRAME.floor)
         told = ", ".join(f"{tokens(group.total(field))} {name}" for field, name in USES)
         pieces = []
         for field, _ in USES:
-            high = (HEIGHT - _TOP - _BOTTOM) * group.total(field) / top
+            high = (_FRAME.floor - _FRAME.top) * group.total(field) / top
             if high:
                 floor -= high
                 pieces.append(
-                    f'<rect class="u-{field}" x="{_LEFT + at * wide + wide * 0.08:.2f}" y="{floor:.2f}" '
+                    f'<rect class="u-{field}" x="{_FRAME.left + at * wide + wide * 0.08:.2f}" y="{floor:.2f}" '
                     f'width="{max(wide * 0.84, 0.6):.2f}" height="{high:.2f}"/>'
                 )
         name = f"call {group.name}: {told}; {money(group.cost_usd)}, {money(group.spent_usd)} until then"
         bars.append(f"<g><title>{escape(name)}</title>{''.join(pieces)}</g>")
     content = "".join([*lines, *bars, _spent_line(groups), *_axis(groups)])
-    return picture("Tokens of each model call, and money spent until then", HEIGHT, content)
+    return picture("Tokens of each model call, and money spent until then", _FRAME.height, content)
 
 
 def usage_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
@@ -167,7 +166,7 @@ def cache_chart(steps: Sequence[Step]) -> str:
     if not told:
         return ""
     groups = grouped(told, 180)
-    _, lines = _grid([1.0], written=lambda value: f"{value:.0%}")
+    _, lines = _FRAME.grid(1.0, lambda value: f"{value:.0%}")
     shares = [_share(group) for group in groups]
     path = " ".join(_points(shares, 1.0))
     dots = []
@@ -175,14 +174,14 @@ def cache_chart(steps: Sequence[Step]) -> str:
         lost = [step for step in group.steps if step.cache_lost]
         if lost:
             low = min(step.cached_share or 0.0 for step in lost)
-            x, y = _x(at, len(groups)), _TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - low)
+            x, y = _x(at, len(groups)), _FRAME.y(low)
             why = f"call {lost[0].number}: the cache was lost, {lost[0].cache_lost}"
             dots.append(
                 f'<circle class="lost" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{escape(why)}</title></circle>'
             )
     curve = f'<polyline class="cached curve" points="{path}"/>'
     content = "".join([*lines, curve, *dots, *_axis(groups)])
-    return picture("Share of each request that came from the provider's cache", HEIGHT, content)
+    return picture("Share of each request that came from the provider's cache", _FRAME.height, content)
 
 
 def cache_rows(steps: Sequence[Step]) -> tuple[list[str], list[list[str]]]:
@@ -209,42 +208,26 @@ def _share(group: Group) -> float:
     return group.total("cache_read") / sent if sent else 0.0
 
 
-def _grid(heights: Iterable[float], written=tokens) -> tuple[float, list[str]]:  # type: ignore[no-untyped-def]
-    """Return the value at the top of a chart, and its grid lines."""
-    highest = max(heights, default=0.0) or 1.0
-    step = grid_step(highest)
-    top = step * -(-highest // step)
-    lines = []
-    for mark in range(round(top / step) + 1):
-        y = _TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - mark * step / top)
-        lines.append(
-            f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            + label(_LEFT - 5, y + 3.5, written(mark * step))
-        )
-    return top, lines
-
-
 def _x(at: int, count: int) -> float:
-    return _LEFT + (WIDTH - _LEFT - _RIGHT) * (at / (count - 1) if count > 1 else 0.5)
+    return _FRAME.x(at / (count - 1) if count > 1 else 0.5)
 
 
 def _points(values: Sequence[float], top: float) -> list[str]:
     """Return the coordinates of values; a single value becomes a line across the chart."""
-    high = HEIGHT - _TOP - _BOTTOM
-    places = [(_x(at, len(values)), _TOP + high * (1 - value / top)) for at, value in enumerate(values)]
+    places = [(_x(at, len(values)), _FRAME.y(value / top)) for at, value in enumerate(values)]
     if len(places) == 1:
-        places = [(float(_LEFT), places[0][1]), (float(WIDTH - _RIGHT), places[0][1])]
+        places = [(_FRAME.x(0), places[0][1]), (_FRAME.x(1), places[0][1])]
     return [f"{x:.1f},{y:.1f}" for x, y in places]
 
 
 def _axis(groups: Sequence[Group]) -> list[str]:
-    y = HEIGHT - _BOTTOM + 14
+    y = _FRAME.floor + 14
     size = len(groups[0].steps)
     name = "model call" if size == 1 else f"model call, {size} together"
-    ends = [label(_LEFT, y, str(groups[0].steps[0].number), "start")]
+    ends = [label(_FRAME.left, y, str(groups[0].steps[0].number), "start")]
     if len(groups) > 1:
-        ends.append(label(WIDTH - _RIGHT, y, str(groups[-1].steps[-1].number)))
-    return [*ends, label(_LEFT + (WIDTH - _LEFT - _RIGHT) / 2, y + 14, name, "middle")]
+        ends.append(label(_FRAME.x(1), y, str(groups[-1].steps[-1].number)))
+    return [*ends, label(_FRAME.x(0.5), y + 14, name, "middle")]
 
 
 def _spent_line(groups: Sequence[Group]) -> str:

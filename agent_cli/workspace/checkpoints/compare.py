@@ -3,7 +3,7 @@ either checkpoint does not contain are in neither list, since their changes are 
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.protocol.events import Conflict
@@ -17,6 +17,7 @@ _NO_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _DIFF = ("diff-tree", "-r", "-t", "-z", "--no-renames", "--raw", "--no-abbrev")
 _TREE = "040000"
 _MOST_NAMED = 500
+_BATCH_BYTES = 64_000_000
 
 
 class Comparison:
@@ -227,3 +228,61 @@ def entry(kind: str, blob: str, path: str, kept: SnapshotMetadata) -> Entry:
     if kind not in ("100644", "100755"):
         return Entry(blob, kind)
     return Entry(blob, kind, kept.modes.get(path, kept.usual.of(kind)))
+
+
+async def contents(git: PrivateGit, blobs: Collection[str]) -> dict[str, bytes]:
+    """Return the contents of blobs.
+
+    Raises:
+        CheckpointError: the store cannot be read.
+    """
+    unique = sorted({blob for blob in blobs if blob})
+    if not unique:
+        return {}
+    raw = await git("cat-file", "--batch", input=_lines(unique))
+    found: dict[str, bytes] = {}
+    at = 0
+    for blob in unique:
+        end = raw.index(b"\n", at)
+        fields = raw[at:end].split(b" ")
+        if len(fields) < 3:
+            at = end + 1
+            continue
+        size = int(fields[2])
+        found[blob] = raw[end + 1 : end + 1 + size]
+        at = end + 1 + size + 1
+    return found
+
+
+async def batches(
+    git: PrivateGit, pairs: Mapping[str, tuple[Entry, Entry]]
+) -> AsyncIterator[tuple[dict[str, tuple[Entry, Entry]], dict[str, bytes]]]:
+    """Yield batches of paths with the contents of their second states, of bounded size to limit memory use."""
+    sizes = await _sizes(git, {new.blob for _, new in pairs.values() if new.kind != NESTED})
+    batch: dict[str, tuple[Entry, Entry]] = {}
+    size = 0
+    for path, pair in pairs.items():
+        more = sizes.get(pair[1].blob, 0)
+        if batch and size + more > _BATCH_BYTES:
+            yield batch, await contents(git, _needed(batch))
+            batch, size = {}, 0
+        batch[path] = pair
+        size += more
+    if batch:
+        yield batch, await contents(git, _needed(batch))
+
+
+def _needed(pairs: Mapping[str, tuple[Entry, Entry]]) -> list[str]:
+    return [new.blob for _, new in pairs.values() if new.kind != NESTED]
+
+
+async def _sizes(git: PrivateGit, blobs: Collection[str]) -> dict[str, int]:
+    if not blobs:
+        return {}
+    raw = await git("cat-file", "--batch-check=%(objectname) %(objectsize)", input=_lines(sorted(blobs)))
+    fields = [line.split(" ") for line in raw.decode().splitlines()]
+    return {each[0]: int(each[1]) for each in fields if len(each) == 2 and each[1].isdigit()}
+
+
+def _lines(blobs: list[str]) -> bytes:
+    return "".join(f"{blob}\n" for blob in blobs).encode()

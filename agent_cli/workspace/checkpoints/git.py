@@ -24,9 +24,8 @@ _EVERY_NAME = ("-c", "core.protectNTFS=false")
 """By default, git leaves out files named like `git~1` without a word."""
 _FULL = re.compile(rb"No space left on device|Disk quota exceeded")
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
-_FOLDERS = ("objects", "refs", "info")
+_FOLDERS = ("objects", "objects/info", "refs", "info")
 _FILES = {
-    "config": BARE_CONFIG["sha1"].encode(),
     "HEAD": b"ref: refs/heads/none\n",
     "info/attributes": RAW_ATTRIBUTES.encode(),
 }
@@ -102,17 +101,23 @@ class PrivateGit:
             self._version = (int(found[1]), int(found[2])) if found else (0, 0)
         return self._version >= (2, 38)
 
-    def prepare(self, exclusions: bytes) -> None:
-        """Create the store if it does not exist. `exclusions` are lines as in an ignore file.
+    def prepare(self, exclusions: bytes = b"", *, objects: str = "", form: str = "sha1") -> None:
+        """Create the store if it does not exist. `exclusions` are lines as in an ignore file, `objects` the folder
+        of the objects of a repository, which are read too, `form` is their format.
 
         Raises:
-            CheckpointError: it cannot be written.
+            CheckpointError: it cannot be written, or the objects cannot be named to git.
         """
+        if "\n" in objects:
+            raise CheckpointError(f"{objects} cannot be named to git")
         try:
             make_private(self.folder)
             for name in _FOLDERS:
                 (self.folder / name).mkdir(exist_ok=True)
-            for name, content in {**_FILES, "info/exclude": exclusions}.items():
+            if objects:  # others may be reading it
+                replace_file(self.folder / "objects" / "info" / "alternates", os.fsencode(objects) + b"\n")
+            files = {**_FILES, "config": BARE_CONFIG[form].encode(), "info/exclude": exclusions}
+            for name, content in files.items():
                 path = self.folder / name
                 if not path.exists() or (name.startswith("info/") and path.read_bytes() != content):
                     replace_file(path, content)

@@ -315,7 +315,7 @@ class Checkpoints:
         return await (await self._compare(before, after)).diff()
 
     async def carry_out(self, moves: Sequence[Move], *, dry_run: bool = False) -> RestoreReport:
-        from .blobs import batches
+        from .compare import batches
         from .restore_folders import Folders
 
         net = await self._net(moves)
@@ -369,8 +369,7 @@ class Checkpoints:
     async def resolve(
         self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
     ) -> RestoreReport:
-        from .blobs import contents
-        from .compare import entries
+        from .compare import contents, entries
         from .resolve import decide
         from .restore_folders import Folders
 

@@ -8,9 +8,7 @@ import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
-from agent_cli.fs.files import first_line
-
-from ..git.repository import git_folder
+from ..git.repository import git_folder, head_of
 from .git import PrivateGit
 from .index_sync import Saved, TooMuch, WorkTree
 from .metadata import Nested, SnapshotMetadata
@@ -102,17 +100,7 @@ def _head(folder: Path) -> str:
     """Return an identifier of the checked-out commit that changes with it."""
     said = ["-"]
     with contextlib.suppress(OSError):
-        place = git_folder(folder)
-        if place is not None:
-            said.append(first_line(os.path.join(place.own, "HEAD"), 4096))
-            name = said[-1].removeprefix("ref: ")
-            if name.startswith("refs/") and ".." not in name:
-                with contextlib.suppress(FileNotFoundError):
-                    said.append(first_line(os.path.join(place.common, name), 4096))
-                    return _short(said)
-                said.append(str(os.stat(os.path.join(place.common, "packed-refs")).st_mtime_ns))
-    return _short(said)
-
-
-def _short(said: list[str]) -> str:
+        if (place := git_folder(folder)) is not None:
+            ref, commit = head_of(place)
+            said += [f"ref: {ref}", commit] if ref else [commit]
     return hashlib.sha1("\n".join(said).encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()

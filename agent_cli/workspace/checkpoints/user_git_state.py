@@ -8,14 +8,12 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from agent_cli.fs.files import first_line, read_regular
+from agent_cli.fs.files import read_regular
 from agent_cli.fs.git_files import index_entries
 
-from ..git.repository import GitFolder, git_folder
+from ..git.repository import GitFolder, commit_of, git_folder, head_of
 
 _LARGEST_INDEX_BYTES = 20_000_000
-_LARGEST_PACKED_BYTES = 5_000_000
-_LONGEST_NAME = 4096
 _SHORT = 7
 _NAMES = {"index": "index", "head": "HEAD", "stash": "stash"}
 
@@ -89,14 +87,10 @@ def note_on(moves: Iterable[tuple[Mapping[str, str], Mapping[str, str]]], now: M
 
 
 def _head(place: GitFolder) -> dict[str, str]:
-    try:
-        said = first_line(os.path.join(place.own, "HEAD"), _LONGEST_NAME)
-    except OSError:
-        return {}
-    if not said.startswith("ref: refs/") or ".." in said:
-        return {"head": said} if not said.startswith("ref:") else {}
-    name = said.removeprefix("ref: ")
-    return {"head": f"{_commit(place, name)} {name.removeprefix('refs/heads/')}"}
+    with contextlib.suppress(OSError):
+        ref, commit = head_of(place)
+        return {"head": f"{commit} {ref.removeprefix('refs/heads/')}" if ref else commit}
+    return {}
 
 
 def _stash(place: GitFolder) -> str:
@@ -104,20 +98,7 @@ def _stash(place: GitFolder) -> str:
     size = 0
     with contextlib.suppress(OSError):
         size = os.lstat(os.path.join(place.common, "logs", "refs", "stash")).st_size
-    return f"{_commit(place, 'refs/stash')} {size}"
-
-
-def _commit(place: GitFolder, name: str) -> str:
-    """Return the commit of a ref; empty if there is none or it cannot be read."""
-    with contextlib.suppress(OSError):
-        return first_line(os.path.join(place.common, name), _LONGEST_NAME)
-    with contextlib.suppress(OSError):
-        packed = read_regular(os.path.join(place.common, "packed-refs"), _LARGEST_PACKED_BYTES)
-        for line in packed.splitlines():
-            commit, _, ref = line.partition(b" ")
-            if ref == os.fsencode(name):
-                return commit.decode("ascii", "replace")
-    return ""
+    return f"{commit_of(place, 'refs/stash')} {size}"
 
 
 def _digest(data: bytes) -> str:

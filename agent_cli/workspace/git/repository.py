@@ -3,13 +3,18 @@ repository it is started in. Determine which parts a confined command must be ab
 which it must not touch because git runs them or is redirected by them."""
 
 import os
+import re
+from contextlib import suppress
 
 import msgspec
 
-from agent_cli.fs.files import first_line
+from agent_cli.fs.files import first_line, read_regular
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_below, is_inside
 
 _LONGEST_PATH = 4096
+_LARGEST_REFS = 20_000_000
+_COMMIT = lazy_regex(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _RUN_LATER = ("hooks", "config", "info", "commondir", "config.worktree", "modules", "worktrees", "gitdir")
 _SHARED = ("objects", "refs", "logs", "packed-refs")
 
@@ -63,6 +68,34 @@ def current_branch(folder: str | os.PathLike[str]) -> str:
     except OSError:
         return ""
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else head[:7]
+
+
+def head_of(place: GitFolder) -> tuple[str, str]:
+    """Return the ref and the commit that are checked out. The ref is empty for a detached HEAD, the commit if
+    there is none yet or its name cannot be read.
+
+    Raises:
+        OSError: HEAD cannot be read.
+    """
+    said = first_line(os.path.join(place.own, "HEAD"), _LONGEST_PATH)
+    if said.startswith("ref:"):
+        ref = said.removeprefix("ref:").lstrip()
+        return ref, commit_of(place, ref)
+    return "", said if _COMMIT.fullmatch(said) else ""
+
+
+def commit_of(place: GitFolder, ref: str) -> str:
+    """Return the commit of a ref; empty if there is none, or it cannot be read."""
+    if not ref.startswith("refs/") or ".." in ref:
+        return ""
+    with suppress(OSError):
+        said = first_line(os.path.join(place.common, ref), _LONGEST_PATH)
+        return said if _COMMIT.fullmatch(said) else ""
+    with suppress(OSError):
+        packed = os.fsdecode(read_regular(os.path.join(place.common, "packed-refs"), _LARGEST_REFS))
+        found = re.search(rf"^({_COMMIT.pattern}) {re.escape(ref)}$", packed, re.MULTILINE)
+        return found[1] if found else ""
+    return ""
 
 
 class GitPlaces(msgspec.Struct, frozen=True):

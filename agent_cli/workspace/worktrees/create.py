@@ -20,8 +20,7 @@ from agent_cli.fs.files import read_regular, reason_of
 from agent_cli.fs.git_files import GITLINK, index_entries, settings
 from agent_cli.fs.which import RunProgram
 
-from ..git.discarded_state import head_commit
-from ..git.repository import GitFolder, git_folder
+from ..git.repository import GitFolder, git_folder, head_of
 from .carry import carry
 from .draft import Draft, check_name, draft, home_of
 from .store import copy_index
@@ -55,7 +54,7 @@ async def enter(root: Path, name: str, folder: Path, run: RunProgram) -> Worktre
     `create`.
 
     Raises:
-        WorktreeError: its process is alive, its files are gone, or as in `create`.
+        WorktreeError: its process is alive, its files or git's data on it are gone, or as in `create`.
     """
     check_name(name)
     path = home_of(folder, checkout_around(root)) / name
@@ -68,8 +67,12 @@ async def enter(root: Path, name: str, folder: Path, run: RunProgram) -> Worktre
     if not os.path.isdir(known.folder):
         raise WorktreeError(f"{known.folder} is gone; `agent worktree clean` removes what is left of it")
     mine = msgspec.structs.replace(known, owner=this_process())
-    Path(mine.entry, "locked").write_text(f"{_reason(mine.owner)}\n", encoding="utf-8")
-    write_record(mine)
+    try:
+        Path(mine.entry, "locked").write_text(f"{_reason(mine.owner)}\n", encoding="utf-8")
+        write_record(mine)
+    except OSError as error:
+        why = f"git's data on the worktree {name} cannot be written: {reason_of(error)}"
+        raise WorktreeError(f"{why}; its files are in {known.folder}") from error
     return mine
 
 
@@ -96,11 +99,9 @@ async def _filled(draft: Draft, root: Path, commit: str) -> Worktree:
 def _repository(root: Path) -> tuple[GitFolder, str]:
     """Return the repository around a folder and its checked-out commit."""
     place = checkout_around(root)
-    commit = ""
     try:
-        with contextlib.suppress(FileNotFoundError):
-            commit = head_commit(place)
-    except (OSError, ValueError) as error:
+        commit = head_of(place)[1]
+    except OSError as error:
         raise WorktreeError(f"the repository around {root} cannot be read: {reason_of(error)}") from error
     if not commit:
         raise WorktreeError(

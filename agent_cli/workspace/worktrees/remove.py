@@ -10,7 +10,7 @@ import msgspec
 from agent_cli.fs.files import SAFE_OPEN_FLAGS, first_line, read_regular, reason_of, wait_for_lock
 from agent_cli.fs.which import RunProgram
 
-from ..git.repository import GitFolder
+from ..git.repository import GitFolder, head_of
 from .delete import delete_tree
 from .merge import changes_of, refs_of, snapshot_of
 from .store import STORE_LOCK, index_of, lock_of
@@ -81,10 +81,10 @@ async def _refuse_loss(known: Worktree, run: RunProgram) -> None:
 def _unnamed_commit(place: GitFolder, first: str) -> str:
     """Return the checked-out commit if it was made in the worktree and only its HEAD refers to it."""
     try:
-        head = first_line(os.path.join(place.own, "HEAD"), 4096)
+        ref, head = head_of(place)
     except OSError:
         return ""
-    if head.startswith("ref: ") or head == first:
+    if ref or head in ("", first):
         return ""
     refs = [Path(folder, name) for folder, _, names in os.walk(Path(place.common, "refs")) for name in names]
     for file in (*refs, Path(place.common, "packed-refs")):

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, reason_of, replace_file, try_lock
+from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, reason_of, try_lock
 from agent_cli.fs.git_files import GITLINK, index_entries
 from agent_cli.fs.which import RunProgram
 
@@ -65,11 +65,7 @@ class SnapshotStore:
         try:
             make_private(self.folder)
             async with hold_lock(lock_of(self.folder, STORE_LOCK)):
-                self._git.prepare(exclude)
-                if "\n" not in objects and os.path.isdir(objects):
-                    alternates = self.folder / "objects" / "info" / "alternates"
-                    alternates.parent.mkdir(parents=True, exist_ok=True)
-                    replace_file(alternates, os.fsencode(objects) + b"\n")  # others may be reading it
+                self._git.prepare(exclude, objects=objects if os.path.isdir(objects) else "")
         except (CheckpointError, OSError) as error:
             raise WorktreeError(f"the store of the worktrees cannot be made: {reason_of(error)}") from error
 
@@ -243,7 +239,7 @@ class SnapshotStore:
 
     async def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
         """Return blob hash → content."""
-        from ..checkpoints.blobs import contents
+        from ..checkpoints.compare import contents
 
         wanted = sorted(set(filter(None, blobs)))
         found: dict[str, bytes] = {}

@@ -1,10 +1,12 @@
 """What an attempt leaves of its agent's state."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from agent_cli.config.dirs import unsent_traces_dir
+from agent_cli.fleet.attempts.agent_process import AgentOutput
 from agent_cli.fleet.attempts.run import save_session
 
 
@@ -24,3 +26,17 @@ def test_without_any_no_folder_is_made_for_them(tmp_path: Path, monkeypatch: pyt
     state.mkdir(parents=True)
     save_session(state, tmp_path)
     assert not state.exists() and not (tmp_path / "users").exists()
+
+
+def test_a_line_that_does_not_end_takes_bounded_memory_and_hides_no_result() -> None:
+    output = AgentOutput(lambda line: None)
+    piece = b"x" * 1_000_000
+    tracemalloc.start()
+    try:
+        for _ in range(200):
+            output.feed(piece)
+        assert tracemalloc.get_traced_memory()[0] < 100_000_000
+    finally:
+        tracemalloc.stop()
+    output.feed(b'\n{"type":"result","exit_code":0}\n')
+    assert output.result == b'{"type":"result","exit_code":0}'

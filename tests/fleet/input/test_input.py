@@ -121,6 +121,12 @@ def test_standard_input_is_read_like_a_file(data: bytes, said: str) -> None:
         read_entries("-", io.BytesIO(data))
 
 
+def test_a_long_array_is_read_once_and_not_once_for_each_task() -> None:
+    tasks = [{"id": f"t{number}", "prompt": "long " * 800} for number in range(20_000)]
+    found = read_entries("-", io.BytesIO(json.dumps(tasks, indent=1).encode()))
+    assert len(found) == 20_000 and found[-1].place == f"standard input:{19_999 * 4 + 2}"
+
+
 async def test_all_mistakes_are_said_at_once(tmp_path: Path) -> None:
     path = written(tmp_path, "t.jsonl", "\n".join(json.dumps({"id": f"t{at}"}) for at in range(30)))
     with pytest.raises(InputError) as raised:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.fleet.trees.attempt_tree import TreeError
 from agent_cli.fleet.trees.mirror import is_url
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.workspace.worktrees.create import checkout_around, create
@@ -18,7 +17,7 @@ from agent_cli.workspace.worktrees.draft import _Creation
 from agent_cli.workspace.worktrees.isolated import create_at_commit
 from agent_cli.workspace.worktrees.merge import changed_files
 from agent_cli.workspace.worktrees.remove import remove
-from agent_cli.workspace.worktrees.worktree import Owner, record_of, store_of
+from agent_cli.workspace.worktrees.worktree import Owner, WorktreeError, record_of, store_of
 from tests.fuzz import LEVEL
 from tests.workspace.worktrees.test_worktrees import git, put
 
@@ -100,7 +99,7 @@ async def test_an_end_harms_nothing_outside(repo: Path, place: Path, runner: Pro
     try:
         saved = await tree.save_patch(base / "p.diff")
         if is_mounted:
-            with pytest.raises(TreeError, match="is a mount"):
+            with pytest.raises(WorktreeError, match="is a mount"):
                 await tree.remove()
             assert (tree.path / "a.txt").exists()
     finally:
@@ -122,13 +121,13 @@ async def test_a_tree_of_another_process_or_without_a_record_stays(
     text = record.read_text()
     record.write_text(text.replace(f'"pid": {os.getpid()}', f'"pid": {os.getppid()}').replace(
         '"started": "', '"started": "" , "was": "'))  # fmt: skip
-    with pytest.raises(TreeError, match="working in"):
+    with pytest.raises(WorktreeError, match="working in"):
         await tree.remove()
     record.unlink()
-    with pytest.raises(TreeError, match="left alone"):
+    with pytest.raises(WorktreeError, match="left alone"):
         await tree.remove()
     record.write_text(text.replace(str(tree.path), str(repo)))
-    with pytest.raises(TreeError):
+    with pytest.raises(WorktreeError):
         await tree.remove()
     assert (tree.path / "a.txt").exists() and (repo / "a.txt").exists()
     record.write_text(text)
@@ -291,10 +290,10 @@ async def test_a_bare_repository_will_do_too(repo: Path, served: Path, place: Pa
 async def test_an_address_that_leads_nowhere_says_so_without_its_password(
     repo: Path, place: Path, runner: ProcessRunner
 ) -> None:
-    with pytest.raises(TreeError, match="git fetch failed") as caught:
+    with pytest.raises(WorktreeError, match="git fetch failed") as caught:
         await opened(at_old(repo, repo="http://me:hunter2@127.0.0.1:1/x.git"), place, runner)
     assert "hunter2" not in str(caught.value)
-    with pytest.raises(TreeError, match="git fetch failed"):
+    with pytest.raises(WorktreeError, match="git fetch failed"):
         await opened(at_old(repo, repo="file:///nowhere/x.git"), place, runner)
 
 
@@ -308,5 +307,5 @@ async def test_checked_out_submodules_are_refused(
 ) -> None:
     git(base, "clone", "-q", str(repo), "part")
     git(repo, "submodule", "--quiet", "add", str(base / "part"), "lib/part")
-    with pytest.raises(TreeError, match="submodules that are checked out"):
+    with pytest.raises(WorktreeError, match="submodules that are checked out"):
         await opened(at_old(repo), place, runner)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from agent_cli.fleet.task import OverlayFile, Task
-from agent_cli.fleet.trees.attempt_tree import AttemptTree, TreeError
+from agent_cli.fleet.trees.attempt_tree import AttemptTree
 from agent_cli.fleet.trees.open_tree import open_tree
 from agent_cli.sandbox.process.runner import ProcessRunner
+from agent_cli.workspace.worktrees.worktree import WorktreeError
 from tests.workspace.worktrees.test_worktrees import git, put
 
 ODD = os.fsdecode(b"odd \xff name\n.txt")
@@ -201,11 +202,11 @@ async def test_a_tree_with_changes_is_removed_only_once_they_are_saved(
 ) -> None:
     tree = await opened(at_old(repo), place, runner)
     put(tree.path, "a.txt", "work\n")
-    with pytest.raises(TreeError, match="neither merged nor saved"):
+    with pytest.raises(WorktreeError, match="neither merged nor saved"):
         await tree.remove()
     await tree.save_patch(base / "p.diff")
     put(tree.path, "later.txt", "more\n")
-    with pytest.raises(TreeError, match="neither merged nor saved"):
+    with pytest.raises(WorktreeError, match="neither merged nor saved"):
         await tree.remove()
     assert (tree.path / "later.txt").exists()
     assert (await tree.save_patch(base / "p.diff")).files == ("a.txt", "later.txt")
@@ -230,7 +231,7 @@ async def test_files_are_laid_over_through_no_link(
     assert (tree.path / "b.txt").read_text() == "laid\n" and not (tree.path / "b.txt").is_symlink()
     assert os.access(tree.path / "tests/new.sh", os.X_OK) and outside.read_text() == "outside\n"
     for name in ("../x", "/etc/x", "x//y", ".git/config", "sub/.git/hooks/x", ""):
-        with pytest.raises(TreeError):
+        with pytest.raises(WorktreeError):
             tree.overlay([OverlayFile(name, b"bad")])
     assert outside.read_text() == "outside\n" and not (base / "x").exists()
 
@@ -247,7 +248,7 @@ async def test_files_are_laid_over_through_no_link(
 async def test_what_cannot_be_made_leaves_nothing(
     repo: Path, place: Path, runner: ProcessRunner, values: dict[str, str], why: str
 ) -> None:
-    with pytest.raises(TreeError, match=why):
+    with pytest.raises(WorktreeError, match=why):
         await opened(at_old(repo, **values), place, runner)
     assert not list(place.glob("*/one*")) and not list(place.glob("*/.store/*.draft"))
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from agent_cli.mcp.client.oauth import login
+from agent_cli.mcp.client.redirect import RedirectListener
 from agent_cli.mcp.client.tokens import TokenStore
 from agent_cli.mcp.types.client import LoginNeeded, ServerError
 from agent_cli.mcp.types.definition import OAuthSettings, ServerDefinition
@@ -105,6 +106,30 @@ async def test_a_forged_or_refused_answer_ends_the_login(
         )
     assert PLANTED not in str(caught.value) and browser.query["state"] not in str(caught.value)
     assert caught.value.__cause__ is None and tokens.load(at(server)) is None and server.forms == []
+
+
+async def test_odd_requests_at_the_redirect_do_not_end_the_wait() -> None:
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, problem: problems.append(problem))
+
+    async def asked(target: str, cookie: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        writer.write(f"GET {target} HTTP/1.1\r\nCookie: {'x' * cookie}\r\n\r\n".encode())
+        try:
+            return await asyncio.wait_for(reader.read(), 30)
+        except ConnectionResetError:  # it was closed while the request still arrived
+            return b""
+        finally:
+            writer.close()
+
+    async with RedirectListener() as listener:
+        waiting = asyncio.ensure_future(listener.answer("S", None))
+        await asyncio.sleep(0)
+        assert await asked("/callback?state=S&code=C", 600_000) == b""
+        assert b"400 Bad Request" in await asked("/callback?state=S", 10)
+        assert not problems and not waiting.done()
+        assert b"200 OK" in await asked("/callback?state=S&code=C", 50_000)
+        assert (await asyncio.wait_for(waiting, 30))["code"] == "C"
 
 
 async def test_what_is_no_address_is_not_taken(server: OAuthServer, tokens: TokenStore) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, TurnEnded
+from agent_cli.protocol.records import AnyRecord, ModelCalled, TurnEnded
 from agent_cli.protocol.usage import Usage
 from agent_cli.session.steps import Step
 from agent_cli.store.export.charts import duration, money, timeline, tokens
@@ -187,6 +187,13 @@ def test_a_turn_has_its_time_and_its_cost() -> None:
         "in_progress",
         "pending",
     ]
+
+
+def test_a_cost_that_is_only_known_in_part_says_so_in_every_form() -> None:
+    unpriced = ModelCalled(id="m", time=1.79e9, kind="main", model="o/m", outcome="stop", usage=Usage(output=3))
+    for talk, shown in ((records(), "0.1961 USD"), ((*records(), unpriced), "0.1961 USD at least")):
+        assert f"- Cost: {shown}\n" in exported(talk, "md")
+        assert f"<dt>Cost</dt><dd>{shown}</dd>" in exported(talk, "html")
 
 
 def step(number: int) -> Step:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.workspace.worktrees.create import create
+from agent_cli.workspace.worktrees.create import create, enter
 from agent_cli.workspace.worktrees.delete import delete_tree
 from agent_cli.workspace.worktrees.merge import changed_files, merge, patch, save_patch
 from agent_cli.workspace.worktrees.remove import remove
@@ -434,6 +434,20 @@ async def test_ignored_files_are_copied_only_where_named(repo: Path, trees: Path
 async def test_a_folder_below_the_top_has_its_counterpart(repo: Path, trees: Path, runner: ProcessRunner) -> None:
     tree = await create(repo / "src", "one", trees, runner.run)
     assert tree.root == str(repo) and tree.folder == f"{tree.path}/src"
+
+
+async def test_a_worktree_that_git_no_longer_knows_is_not_entered_but_its_changes_can_be_had(
+    repo: Path, trees: Path, runner: ProcessRunner
+) -> None:
+    tree = await enter(repo, "one", trees, runner.run)
+    put(Path(tree.path), "a.txt", "changed\n")
+    assert await enter(repo, "one", trees, runner.run) == tree
+    shutil.rmtree(tree.entry)  # as after the repository was cloned anew
+    with pytest.raises(WorktreeError, match=r"cannot be written: No such file or directory.*its files are in"):
+        await enter(repo, "one", trees, runner.run)
+    assert await changed_files(tree, runner.run) == ("a.txt",)
+    await merge(tree, repo, runner.run)
+    assert (repo / "a.txt").read_text() == "changed\n"
 
 
 async def test_a_linked_worktree_and_a_sparse_checkout_work_too(

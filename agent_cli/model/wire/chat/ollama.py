@@ -126,12 +126,17 @@ class _Lines(Chunks):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rest = b""
+        self._rest: list[bytes] = []
 
     def feed(self, data: bytes) -> Iterator[Json]:
-        """Yield the objects of the lines completed by these bytes."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        yield from (streamed_json(line) for line in lines if line.strip())
+        """Yield the objects of the lines completed by these bytes. Each byte is examined once, however long a line
+        is."""
+        first, *others = data.split(b"\n")
+        self._rest.append(first)
+        if others:
+            lines = [b"".join(self._rest), *others]
+            self._rest = [lines.pop()]
+            yield from (streamed_json(line) for line in lines if line.strip())
 
     def flush(self) -> Iterator[Json]:
         """Yield the object of the last line."""

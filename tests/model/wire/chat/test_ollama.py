@@ -31,6 +31,7 @@ from agent_cli.model.types.provider_table import PROVIDERS, Route
 from agent_cli.model.wire.chat.ollama import OllamaDialect, OllamaReader
 from agent_cli.protocol.messages import AssistantMessage, Image, Reasoning, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.usage import Usage
+from tests.costs import assert_linear
 from tests.model.side_server import SideServer
 from tests.rows import each_row
 
@@ -379,3 +380,14 @@ async def test_a_missing_model_is_not_found() -> None:
             await answer(model)
         assert caught.value.kind == "not_found"
         await model.aclose()
+
+
+def test_a_long_line_in_small_pieces_is_read_once() -> None:
+    def read(count: int) -> None:
+        call = {"function": {"name": "write", "arguments": {"text": "x" * count * 200}}}
+        line = json.dumps({"message": {"tool_calls": [call]}, "done": True}).encode() + b"\n"
+        reader = OllamaReader("ollama")
+        events = [event for at in range(0, len(line), 100) for event in reader.feed(line[at : at + 100])]
+        assert any(isinstance(event, CallPiece) for event in events)
+
+    assert_linear(read, 10_000)
