@@ -194,7 +194,9 @@ async def tools(context: CommandContext, argument: str) -> None:
 async def config(context: CommandContext, argument: str) -> None:
     """`/config [KEY]`: show the values that differ from the defaults, or one key, with where they are set."""
     everything = context.host.config()
-    shown = _of(everything, argument) if argument else [line for line in everything if not line.is_default]
+    shown = [line for line in everything if not line.is_default]
+    if argument:
+        shown = [line for line in everything if line.key == argument or line.key.startswith(f"{argument}.")]
     if argument and not shown:
         context.say(f"There is no key {lines.one_line(argument, 80)}; `agent config show` lists them all.")
         return
@@ -209,10 +211,6 @@ async def config(context: CommandContext, argument: str) -> None:
         rest = lines.number(len(everything) - len(shown), "other key")
         rows.append(f"{rest} at default; /config KEY shows one.")
     context.say("\n".join(rows))
-
-
-def _of(known: Sequence[ConfigLine], key: str) -> list[ConfigLine]:
-    return [line for line in known if line.key == key or line.key.startswith(f"{key}.")]
 
 
 def _chosen_here(context: CommandContext, shown: Sequence[ConfigLine]) -> list[str]:

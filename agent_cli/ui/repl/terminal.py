@@ -208,12 +208,11 @@ class Keyboard(Vt100Input):
         whole."""
         pieces = [self.stdin_reader.read(1 << 16)]
         end = time.monotonic() + _GATHER_S
-        while len(pieces[-1]) >= _GATHER_CHARS and time.monotonic() < end and self._more():
+        while len(pieces[-1]) >= _GATHER_CHARS and time.monotonic() < end:
+            if not select.select([self.fileno()], [], [], _NEXT_PIECE_S)[0]:
+                break
             pieces.append(self.stdin_reader.read(1 << 16))
         return "".join(pieces)
-
-    def _more(self) -> bool:
-        return bool(select.select([self.fileno()], [], [], _NEXT_PIECE_S)[0])
 
 
 def _is_burst(text: str, is_asking: bool) -> bool:
