@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from agent_cli.bootstrap.options import UsageError
@@ -15,7 +14,6 @@ from agent_cli.extensions.skills.check import Violation, check_skill, skill_file
 from agent_cli.extensions.skills.find import FoundSkills
 from agent_cli.extensions.skills.skill import Skill
 from agent_cli.protocol.paths import is_inside
-from agent_cli.protocol.records import storable_json
 from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.text.lines import one_line
@@ -88,8 +86,7 @@ def check(
     broken = [*unusable, *(violation for file in files for violation in check_skill(file))]
     files += [Path(each.path) for each in unusable]
     if json:
-        value = {"checked": list(map(str, files)), "violations": broken}
-        print(msgspec.json.format(storable_json(value), indent=2).decode())
+        print_json({"checked": list(map(str, files)), "violations": broken})
     else:
         for violation in broken:
             print(visible(str(violation)))
