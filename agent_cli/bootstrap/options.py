@@ -84,7 +84,7 @@ SHARED: tuple[Option, ...] = (
     Option(
         ("--trace",),
         "text",
-        "Write a trace of time and cost: OpenTelemetry as JSON lines, or for Perfetto if FILE ends in .json.",
+        "Write a trace of time and cost: OpenTelemetry as JSON lines, or one session for Perfetto in FILE.json.",
         value="FILE",
     ),
 )

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -18,10 +17,10 @@ from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import Sanitizer, clean
-from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
+from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.ui.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import Pipe, RunResult, StopHandle, run_task
-from agent_cli.ui.signals import signal_handlers
+from agent_cli.ui.signals import ENDING, signal_handlers
 
 from .services.trust_prompt import inert_lines, pending_trust_requests
 
@@ -90,10 +89,7 @@ async def _run(setup: Setup, prompt: UserInput | None, schema: "AnswerSchema | N
     stopper = StopHandle()
     if (timeout_s := setup.chosen.number("timeout")) is not None:
         asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
-    reasons: dict[signal.Signals, StopReason] = {
-        signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated",
-    }  # fmt: skip
-    with signal_handlers({number: partial(stopper.stop, why, number) for number, why in reasons.items()}):
+    with signal_handlers({number: partial(stopper.stop, why, number) for number, why in ENDING.items()}):
         opened = await _opened(setup, stopper)
         for note in opened.notes:
             print(f"agent: {note}", file=sys.stderr)

@@ -1,13 +1,12 @@
 """`agent review`: checked and stored findings about a change."""
 
-import inspect
 from typing import Annotated, Any
 
 import typer
 
 from agent_cli.model.routing import MissingKey, NoModel
 
-from ..services.completion import keyword, option_parameter
+from ..services.completion import declare, keyword, option_parameter
 from ..services.review.options import OPTIONS
 
 
@@ -25,5 +24,4 @@ def review_command(**values: Any) -> int:
 
 _WORDS = Annotated[str | None, typer.Argument(metavar="INSTRUCTIONS", help="What to look for in addition.")]
 _PARAMETERS = (keyword("positional", _WORDS, None), *map(option_parameter, OPTIONS))
-review_command.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
-review_command.__annotations__ = {each.name: each.annotation for each in _PARAMETERS}
+declare(review_command, _PARAMETERS)

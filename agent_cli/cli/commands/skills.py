@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.text.lines import one_line
 
+from ..services.completion import completing
 from ..services.extensions.skill_calls import skill_lines
 from .sessions.output import print_json
 
@@ -26,9 +28,9 @@ _NONE = "There are no skills. Put one into .agents/skills or ~/.agents/skills; `
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
-def _names(incomplete: str) -> list[str]:
-    found = skill_library(Setup()).now()
-    return [skill.name for skill in found.skills if skill.name.startswith(incomplete)]
+@completing
+def _names() -> Iterable[str]:
+    return (skill.name for skill in skill_library(Setup()).now().skills)
 
 
 @skills.command("list")

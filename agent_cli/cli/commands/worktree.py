@@ -20,6 +20,7 @@ from agent_cli.workspace.worktrees.clean import WorktreeInfo, clean_worktrees, l
 from agent_cli.workspace.worktrees.merge import MergeResult, merge, patch
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, this_process, worktrees
 
+from ..services.completion import completing
 from ..services.worktree_session import with_git
 from .sessions.output import emit, size
 
@@ -31,10 +32,7 @@ def _folder() -> Path:
     return worktrees_dir(state_dir())
 
 
-def _names(incomplete: str) -> list[str]:
-    return sorted({each.name for each in worktrees(_folder()) if each.name.startswith(incomplete)})
-
-
+_names = completing(lambda: sorted({each.name for each in worktrees(_folder())}))
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="The worktree.", autocompletion=_names)]
 
 

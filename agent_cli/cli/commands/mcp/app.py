@@ -25,12 +25,11 @@ from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import visible_line
 from agent_cli.sandbox.process.runner import ProcessRunner
 
-from ...services.completion import server_names
 from ...services.config_file import refuse_for_the_model
 from ...services.listings.settings import shown_value
 from ..sessions.output import print_json
 from .add import AddCommand, add, remove
-from .login import login, logout
+from .login import ServerName, login, logout
 from .serve import serve
 
 mcp = typer.Typer(help="List, add, remove and test MCP servers.", no_args_is_help=True)
@@ -40,7 +39,6 @@ mcp.command("login")(login)
 mcp.command("logout")(logout)
 mcp.command("serve")(serve)
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.", autocompletion=server_names)]
 _NONE = "No MCP server is configured. `agent mcp add NAME COMMAND` adds one; `agent help mcp` explains it."
 
 
@@ -81,7 +79,7 @@ def list_servers(json: Annotated[bool, typer.Option("--json", help="One JSON obj
 
 
 @mcp.command()
-def get(name: _Name) -> int:
+def get(name: ServerName) -> int:
     """Show one server: its definition, and its tools if they are known. Starts nothing."""
     setup = Setup()
     found = found_servers(setup)
@@ -99,7 +97,7 @@ def get(name: _Name) -> int:
 
 @mcp.command()
 def trust(
-    name: _Name, yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust it without asking.")] = False
+    name: ServerName, yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust it without asking.")] = False
 ) -> int:
     """Trust a server that this project defines, in its current form."""
     refuse_for_the_model("trust a server")
@@ -124,7 +122,7 @@ def trust(
 
 
 @mcp.command("test")
-def test_server(name: _Name) -> int:
+def test_server(name: ServerName) -> int:
     """Connect to a server and show what it offers; exit 1 if that fails."""
     setup = Setup()
     found = found_servers(setup)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import stat
 import sys
 from functools import partial
@@ -21,7 +20,7 @@ from agent_cli.review.formats.all import rendered
 from agent_cli.review.formats.text import about_target, incomplete, summary, without_commands
 from agent_cli.review.git_reader import ReviewError
 from agent_cli.ui.headless.runner import StopHandle
-from agent_cli.ui.signals import signal_handlers
+from agent_cli.ui.signals import ENDING, signal_handlers
 
 from .options import FORMATS, OPTIONS
 from .reviewing import ReviewOrder, carry_out, order_of, review_setup
@@ -58,11 +57,10 @@ def run_review(values: dict[str, Any]) -> int:
 
 async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
     stopper = StopHandle()
-    interrupted, terminated = partial(stopper.stop, "interrupted"), partial(stopper.stop, "terminated")
     if timeout_s := chosen.number("timeout"):
         asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
     say = (lambda line: None) if chosen.flag("quiet") else _progress
-    with signal_handlers({signal.SIGINT: interrupted, signal.SIGTERM: terminated, signal.SIGHUP: terminated}):
+    with signal_handlers({number: partial(stopper.stop, why) for number, why in ENDING.items()}):
         return await carry_out(review_setup(chosen), order, say, stopper)
 
 
