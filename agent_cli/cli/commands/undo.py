@@ -89,8 +89,9 @@ class _UndoOptions(msgspec.Struct, frozen=True):
     to: int
     """Number of a prompt; 0 to use `turns`."""
     what: Rewound
-    conflicts: Choice
-    resolve: Choice | None
+    conflicts: str
+    resolve: str
+    """A choice as it was typed, as in `conflicts`; empty if none was."""
     paths: tuple[str, ...]
 
 
@@ -103,8 +104,9 @@ def undo_command(
     if code and conversation:
         raise UsageError("--code and --conversation exclude each other; without either, both are undone")
     what: Rewound = "code" if code else "conversation" if conversation else "both"
-    asked = _asked("undo", session, list_, dry_run, (turns, to), what, conflicts, resolve, paths)
-    return asyncio.run(_do(asked))
+    return _run(
+        _UndoOptions("undo", session, list_, dry_run, turns, to, what, conflicts, resolve, tuple(paths or ()))
+    )
 
 
 def redo_command(
@@ -113,28 +115,21 @@ def redo_command(
     conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
 ) -> int:  # fmt: skip
     """Revert the last undo."""
-    asked = _asked("redo", session, list_, dry_run, (to or turns, 0), "both", conflicts, resolve, paths)
-    return asyncio.run(_do(asked))
+    count, files = to or turns, tuple(paths or ())
+    return _run(_UndoOptions("redo", session, list_, dry_run, count, 0, "both", conflicts, resolve, files))
 
 
-def _asked(
-    word: Word, session: str | None, show: bool, dry_run: bool, far: tuple[int, int], what: Rewound,
-    conflicts: str, resolve: str, paths: list[str] | None,
-) -> _UndoOptions:  # fmt: skip
-    for name, said in (("--conflicts", conflicts), ("--resolve", resolve)):
-        if said and said not in _CHOICES:
+def _run(asked: _UndoOptions) -> int:
+    for name, said in (("--conflicts", asked.conflicts), ("--resolve", asked.resolve or "mine")):
+        if said not in _CHOICES:
             raise UsageError(f"{name} is one of {_WORDS.replace('|', ', ')}, not “{clean(said)}”")
-    turns, to = far
-    if turns < 1 or to < 0:
+    if asked.turns < 1 or asked.to < 0:
         raise UsageError("--turns and --to count from 1")
-    if word == "redo" and dry_run and turns > 1:
+    if asked.word == "redo" and asked.dry_run and asked.turns > 1:
         raise UsageError("a dry run of redo shows the next one only")
-    if paths and not resolve:
+    if asked.paths and not asked.resolve:
         raise UsageError("files are named only with --resolve: an undo concerns whole turns")
-    choice = _CHOICES.get(resolve)
-    return _UndoOptions(
-        word, session, show, dry_run, turns, to, what, _CHOICES[conflicts], choice, tuple(paths or ())
-    )
+    return asyncio.run(_do(asked))
 
 
 async def _do(asked: _UndoOptions) -> int:
@@ -215,8 +210,8 @@ def _say(bus: EventBus, event: AnyEvent) -> None:
 async def _answer(asked: _UndoOptions, history: TurnUndo, is_held: bool) -> int:
     if asked.show:
         return _show_turns(history) if asked.word == "undo" else _show_undone(history)
-    if asked.resolve is not None:
-        return _tell("Decided.", await history.resolve(asked.resolve, asked.paths))
+    if asked.resolve:
+        return _tell("Decided.", await history.resolve(_CHOICES[asked.resolve], asked.paths))
     if asked.dry_run:
         return await _rehearse(asked, history, is_held)
     if asked.word == "undo":
@@ -252,8 +247,9 @@ def _turn(history: TurnUndo, asked: _UndoOptions) -> str:
 
 async def _settle(asked: _UndoOptions, history: TurnUndo, title: str, report: RestoreReport) -> int:
     """Resolve skipped files as the command line requests, and print the result."""
-    if asked.conflicts != "mine" and any(conflict.decidable for conflict in report.conflicts):
-        decided = await history.resolve(asked.conflicts)
+    choice = _CHOICES[asked.conflicts]
+    if choice != "mine" and any(conflict.decidable for conflict in report.conflicts):
+        decided = await history.resolve(choice)
         done = {change.path for change in decided.restored}
         why = {conflict.path: conflict for conflict in decided.conflicts}
         left = tuple(why.get(each.path, each) for each in report.conflicts if each.path not in done)
