@@ -33,7 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     make_safe("stderr")
     first = arguments[0] if arguments else ""
     try:
-        helps = _wants_help(arguments)
+        words = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        helps = "--help" in words or "-h" in words
         if helps or first in COMMANDS or first in COMPLETION or _wants_completion():
             from .app import serve
 
@@ -122,11 +123,6 @@ def _with_way_out(error: StoreError) -> str:
     if str(state_dir()) not in str(error) or not isinstance(error.__cause__, OSError):
         return str(error)
     return f"{str(error).removesuffix('.')}. `agent doctor` checks this folder; AGENT_STATE_DIR names another."
-
-
-def _wants_help(arguments: Sequence[str]) -> bool:
-    words = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    return "--help" in words or "-h" in words
 
 
 def _wants_completion() -> bool:

@@ -117,14 +117,9 @@ def _say(suite: Suite) -> None:
     for name, why in suite.skipped.items():
         print(f"agent: skipped {name}: {clean(why)}", file=sys.stderr)
     names = {task.id for task in suite.tasks}
-    for note, count in Counter(_without_name(note, names) for note in suite.notes).items():
+    found = ((note, *note.partition(": ")[::2]) for note in suite.notes)
+    for note, count in Counter(rest if name in names else note for note, name, rest in found).items():
         print(f"agent: {note}" + (f" ({number(count, 'task')})" if count > 1 else ""), file=sys.stderr)
-
-
-def _without_name(note: str, names: set[str]) -> str:
-    """Return a note without the name of its task, if it is about one."""
-    name, _, rest = note.partition(": ")
-    return rest if name in names else note
 
 
 def _run_model(request: EvalRequest, suite: Suite, model: str, place: Path) -> int:

@@ -208,7 +208,9 @@ def _facts(
     yield "defined in", definition.source
     yield "transport", definition.transport
     yield "address", _masked(setup, "", definition.address)
-    yield from _values(definition)
+    for key, values in (("env", definition.env), ("headers", definition.headers)):
+        if values:
+            yield key, ", ".join(f"{name}=[masked]" for name in values)
     if definition.cwd:
         yield "cwd", definition.cwd
     own = "you have agreed to the plug-in" if definition.plugin_root else "it is your own"
@@ -226,13 +228,6 @@ def _facts(
         yield "tools", f"not known yet: `agent mcp test {definition.name}` asks the server"
     else:
         yield "server", f"{known.offer.server or 'does not say'}, protocol {known.offer.protocol}"
-
-
-def _values(definition: ServerDefinition) -> Iterator[tuple[str, str]]:
-    """Yield the names of variables and headers; their values are never shown."""
-    for key, values in (("env", definition.env), ("headers", definition.headers)):
-        if values:
-            yield key, ", ".join(f"{name}=[masked]" for name in values)
 
 
 def _about(tool: ToolDefinition, known: KnownServer) -> str:
