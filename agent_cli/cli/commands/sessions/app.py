@@ -71,8 +71,7 @@ def list_sessions(
 
 def _tell_unreadable(paths: list[Path]) -> None:
     if paths:
-        count = "1 file" if len(paths) == 1 else f"{len(paths)} files"
-        several = " and others" if len(paths) > 1 else ""
+        count, several = number(len(paths), "file"), " and others" if len(paths) > 1 else ""
         told = f"agent: {count} called like a session could not be read: {one_line(str(paths[0]))}{several}"
         print(told, file=sys.stderr)
 
