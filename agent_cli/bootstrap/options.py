@@ -183,7 +183,7 @@ def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) 
             if not rest:
                 raise UsageError(f"{name} needs a value")
             attached = rest.pop(0)
-        _store(values, option, attached)
+        store_value(values, option, attached)
     _check_words(command, positional, is_text="--" in arguments)
     if command != "agent" and values.get("resume") == "":
         raise UsageError("--resume needs a session here; `agent resume` shows a list to pick from")
@@ -261,7 +261,12 @@ _ONE_WORD = {
 """Advice on words after the one that a command accepts."""
 
 
-def _store(values: dict[str, Any], option: Option, text: str) -> None:
+def store_value(values: dict[str, Any], option: Option, text: str) -> None:
+    """Add the value of an option as it was typed.
+
+    Raises:
+        UsageError: it is invalid.
+    """
     name = option.names[0]
     if option.choices and text not in option.choices:
         raise UsageError(f"{name}: {text!r} is not one of {', '.join(option.choices)}")

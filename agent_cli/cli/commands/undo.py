@@ -2,7 +2,7 @@
 model."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,7 +17,6 @@ from agent_cli.engine.undo.turn_checkpoints import Saved, is_at, root_of, root_o
 from agent_cli.engine.undo.turn_undo import NothingToRestore, TurnUndo
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
 from agent_cli.protocol.operations import Choice, Rewound
-from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.sanitize import clean, visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.session.event_bus import EventBus
@@ -151,7 +150,10 @@ def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[Tur
     if path is None:
         raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
     file, loaded = _read(path, asked)
-    session = Session(loaded.records, file, saved=True, root=_root(asked, setup, loaded.records))
+    # a session may have been resumed in another directory
+    place = root_of(loaded.records) if asked.resolve else root_of_next(loaded.records, asked.word)
+    work = setup.root if is_at(place, setup.root) else Path(place)
+    session = Session(loaded.records, file, saved=True, root=work)
     try:
         root, identifier, own = session.root, session.header.session_id, setup.own_folders()
         if root != setup.root and not asked.show:
@@ -163,12 +165,6 @@ def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[Tur
         yield TurnUndo(session, lambda: checkpoints, lambda event: _say(bus, event), memory), file is None
     finally:
         session.close()
-
-
-def _root(asked: _UndoOptions, setup: Setup, records: Sequence[AnyRecord]) -> Path:
-    """Return the directory whose files are restored: a session may have been resumed in another one."""
-    place = root_of(records) if asked.resolve else root_of_next(records, asked.word)
-    return setup.root if is_at(place, setup.root) else Path(place)
 
 
 def _check_root(asked: _UndoOptions, root: Path, identifier: str) -> None:

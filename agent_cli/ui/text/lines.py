@@ -274,32 +274,22 @@ def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: s
         notes.append(one_line(event.adjusted, 40))
     if event.exit_code:
         notes.append(f"exit {event.exit_code}")
-    changed = _changes(event.changes)
+    changed = change_counts(event.changes) if len(event.changes) > 1 else ""
+    if len(event.changes) == 1:  # the title names the file
+        changed = line_counts(event.changes[0].added, event.changes[0].removed).strip()
     if not event.duration_s < _SHORTEST_SHOWN_S:
         notes.append(seconds(event.duration_s))
+    roles: dict[str, Role] = {"+": "ok", "−": "error"}
     tail, label = " · ".join(notes), one_line(event.label or event.tool, 40)
     used = sum(cells(part) + 2 * bool(part) for part in (glance, changed, tail))
     title = call_title(event.tool, event.title, width - used - cells(label) - 3)
     parts = [
         f"{theme.paint(role, icon)} {theme.paint('strong', label)} {title}".rstrip(),
         theme.paint("output", glance),
-        _painted_changes(changed, theme),
+        " ".join(theme.paint(roles.get(word[0], "muted"), word) for word in changed.split()),
         theme.paint("muted", tail),
     ]
     return "  ".join(part for part in parts if part)
-
-
-def _changes(files: tuple[FileChange, ...]) -> str:
-    """Return the counts of changed lines; the title names the file if there is only one."""
-    return (
-        change_counts(files) if len(files) > 1 else "".join(line_counts(f.added, f.removed) for f in files).strip()
-    )
-
-
-def _painted_changes(text: str, theme: Theme) -> str:
-    """Return line counts, with added and removed in different colours."""
-    roles: dict[str, Role] = {"+": "ok", "−": "error"}
-    return " ".join(theme.paint(roles.get(word[0], "muted"), word) for word in text.split())
 
 
 _SHORTEST_SHOWN_S = 0.05

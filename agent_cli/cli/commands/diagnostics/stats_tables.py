@@ -43,9 +43,13 @@ def overview(found: Statistics, out: Written) -> list[str]:
     failed = f", {total.model_failed} failed" if total.model_failed else ""
     by_agents = sum(calls.agents.values())
     tools = lines.number(calls.calls, "call") + f", {by_agents} of them by sub-agents" * bool(by_agents)
+    first, last = (when(moment).partition(" ")[0] for moment in (found.first, found.last - 1))
+    span = first if first == last else f"{first} to {last}"
+    share = total.totals.cached_share
+    cached = "" if share is None else f", {_share(share)} of what was sent came from the cache"
     facts = [
-        ("sessions", f"{total.sessions}, {lines.number(total.turns, 'prompt')}, {_span(found)}"),
-        ("tokens", f"{lines.tokens(total.totals)}{_cached_of(total)}"),
+        ("sessions", f"{total.sessions}, {lines.number(total.turns, 'prompt')}, {span}"),
+        ("tokens", f"{lines.tokens(total.totals)}{cached}"),
         ("cost", f"{lines.money(total.totals)}, {lines.number(total.totals.requests, 'model call')}{failed}"),
         ("tools", f"{tools}, {calls.failed} failed, {calls.denied} denied"),
         ("time", f"{duration(total.wall_s)} of turns"),
@@ -137,16 +141,6 @@ def _weight(by: Grouping, rows: Sequence[Row]) -> tuple[Callable[[Row], float], 
     if any(row.totals.cost_usd for row in rows) and not any(row.totals.unpriced for row in rows):
         return (lambda row: row.totals.cost_usd or 0.0), "cost"
     return (lambda row: float(row.totals.known)), "tokens"
-
-
-def _span(found: Statistics) -> str:
-    first, last = (when(moment).partition(" ")[0] for moment in (found.first, found.last - 1))
-    return first if first == last else f"{first} to {last}"
-
-
-def _cached_of(row: Row) -> str:
-    share = row.totals.cached_share
-    return "" if share is None else f", {_share(share)} of what was sent came from the cache"
 
 
 def _share(share: float | None) -> str:

@@ -51,7 +51,9 @@ async def _serve(chosen: ParsedOptions, setup: Setup, words: list[str] | None) -
     names = _names(setup, words)
     own, model = with_values(chosen, tools=",".join(names)), setup.config.model or _NO_MODEL
     tools = (lambda can_ask: _open(own, ClientCalls(model), can_ask)) if names else None
-    served = Served(tools, partial(_open, chosen, None) if _has_task(words) else None)
+    named = [word for word in words or () if not word.startswith("-")]
+    has_task = (not named or TASK.name in named) and f"-{TASK.name}" not in (words or ())
+    served = Served(tools, partial(_open, chosen, None) if has_task else None)
     await served.tools()  # report wrong options before serving
     return await until_stopped(serve_stdio(served, str(setup.workspace.root)))
 
@@ -63,11 +65,6 @@ def _names(setup: Setup, words: list[str] | None) -> list[str]:
     if named and not left:
         return []
     return [*left, *(f"-{name}" for name in _WITHOUT)]
-
-
-def _has_task(words: list[str] | None) -> bool:
-    named = [word for word in words or () if not word.startswith("-")]
-    return (not named or TASK.name in named) and f"-{TASK.name}" not in (words or ())
 
 
 class _Opened(RunningSession):

@@ -71,8 +71,10 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
         yield await _found("fallback model", "note", _other_model(setup, name, "fallback_models"))
     if small := setup.config.small_model:
         yield await _found("small model", "note", _other_model(setup, small, "small_model"))
-    if unused := _unused(setup):
-        yield unused
+    root = setup.workspace.root
+    if unused := [f"{path.relative_to(root)} ({why.partition(':')[0]})" for path, why in unused_files(root)]:
+        todo = "`agent doctor --files` says more of each, and lists what is read."
+        yield Finding("note", "not used", ", ".join(unused), todo)
     yield await _found("git", "note", _git(setup))
     yield await _found("ripgrep", "FAIL", _ripgrep(setup))
     yield await _found("state folder", "FAIL", _state(setup))
@@ -110,13 +112,6 @@ async def _configuration(setup: Setup) -> str:
         raise Problem(text, "Put them into your own file if you want them; `agent config path` names it.")
     places = ", ".join(dict.fromkeys(layer.name for layer in setup.loaded.layers))
     return places or f"built-in defaults; {setup.config_dir / 'config.yaml'} is not there"
-
-
-def _unused(setup: Setup) -> Finding | None:
-    root = setup.workspace.root
-    found = [f"{path.relative_to(root)} ({why.partition(':')[0]})" for path, why in unused_files(root)]
-    todo = "`agent doctor --files` says more of each, and lists what is read."
-    return Finding("note", "not used", ", ".join(found), todo) if found else None
 
 
 async def _plugins(setup: Setup) -> str:
