@@ -108,8 +108,12 @@ class PromptReader:
         return f"{self._relative(path)}{_lines(uri)}" if path is not None else uri
 
     def _relative(self, path: str) -> str:
-        root = self._folders[0]
-        return os.path.relpath(path, root) if is_inside(os.path.realpath(path), [root]) else path
+        """Return the path from the first folder, however the editor came there; of a file elsewhere as given."""
+        root, real = self._folders[0], os.path.realpath(path)
+        if not is_inside(real, [root]):
+            return path
+        named = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        return os.path.relpath(named if is_inside(named, [root]) else real, root)
 
 
 _QUOTED = str.maketrans('"<>', "'()")
