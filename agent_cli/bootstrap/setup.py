@@ -349,6 +349,18 @@ def text_of(option: str, name: str) -> str:
     raise UsageError(f"{option} {name}: {why}")
 
 
+def check_output_file(option: str, name: str) -> None:
+    """Check that a result could be written to a file, before there is one.
+
+    Raises:
+        UsageError: the file is a directory, or its folder does not exist.
+    """
+    if Path(name).is_dir():
+        raise UsageError(f"{option} {name}: is a directory")
+    if not Path(name).absolute().parent.is_dir():
+        raise UsageError(f"{option} {name}: its folder does not exist")
+
+
 _NO_FOLDER = "there is no such folder; make it, or check the name"
 _MOVE_STATE = "Set AGENT_STATE_DIR to a folder that you can write to."
 

@@ -13,7 +13,7 @@ import msgspec
 from agent_cli.bootstrap.compose import open_session
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.session_builder import NON_INTERACTIVE, FrontEnd, OpenSession
-from agent_cli.bootstrap.setup import Setup, with_values
+from agent_cli.bootstrap.setup import Setup, check_output_file, with_values
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import Sanitizer, clean
@@ -50,7 +50,8 @@ def run_command(chosen: ParsedOptions) -> int:
     is_conversation = reads_operations(chosen)
     given, piped = _first_task(chosen) if is_conversation else _task(chosen)
     images = tuple(_image(Path(path)) for path in chosen.several("image"))
-    _check_output_file(chosen)
+    if (file := chosen.text("output_file")) is not None:
+        check_output_file("--output-file", file)
     if (command := chosen.text("verify")) is not None and not command.strip():
         raise UsageError("--verify: the command is empty, which would verify nothing")
     if not chosen.flag("quiet"):
@@ -307,17 +308,6 @@ def _answer_schema(chosen: ParsedOptions) -> "AnswerSchema | None":
     from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
 
     return AnswerSchema.of_file(name)
-
-
-def _check_output_file(chosen: ParsedOptions) -> None:
-    """Report before the run if the file cannot be written."""
-    name = chosen.text("output_file")
-    if name is None:
-        return
-    if Path(name).is_dir():
-        raise UsageError(f"--output-file {name}: is a directory")
-    if not Path(name).absolute().parent.is_dir():
-        raise UsageError(f"--output-file {name}: its folder does not exist")
 
 
 def _write_file(chosen: ParsedOptions, result: RunResult) -> int:

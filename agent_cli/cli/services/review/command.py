@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.setup import check_output_file
 from agent_cli.fs.files import replace_file
 from agent_cli.fs.waiting_io import WriteInterrupted, write_in_place
 from agent_cli.model.routing import MissingKey
@@ -80,10 +81,7 @@ def _targets(chosen: ParsedOptions) -> list[tuple[str, str]]:
             raise UsageError(f"--also {text}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
         found.append(("--also", format, name))
     for option, _, name in found:
-        if Path(name).is_dir():
-            raise UsageError(f"{option} {name}: is a directory")
-        if not Path(name).absolute().parent.is_dir():
-            raise UsageError(f"{option} {name}: its folder does not exist")
+        check_output_file(option, name)
     return [(format, name) for _, format, name in found]
 
 
