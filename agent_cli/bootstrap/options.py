@@ -7,9 +7,9 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from agent_cli.config.layer import nearest
-from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode, SandboxLevel
 from agent_cli.protocol.stop_reason import UsageError as UsageError
+from agent_cli.protocol.usage import EFFORTS
 
 Kind = Literal["text", "whole", "number", "flag", "list"]
 
@@ -64,7 +64,7 @@ SHARED: tuple[Option, ...] = (
         may_lack_value=True,
     ),
     Option(("--fork",), "flag", "With --continue or --resume: work on a copy of the session."),
-    Option(("--effort",), "text", "Reasoning effort.", get_args(Effort)),
+    Option(("--effort",), "text", "Reasoning effort.", EFFORTS),
     Option(("--max-turns",), "whole", "Limit on model calls per prompt.", value="N"),
     Option(("--max-cost",), "number", "Limit on cost per prompt, in US dollars.", value="USD"),
     Option(("--config",), "text", "Read an additional configuration file.", value="FILE"),

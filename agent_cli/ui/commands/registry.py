@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, get_args
 
-from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.lazy_regex import lazy_regex
+from agent_cli.protocol.usage import EFFORTS
 
 from ..services import OwnCommand
 from ..text import lines
@@ -167,7 +167,7 @@ _ROWS = (
     ),
     Command(
         _MODEL, "effort", "[LEVEL]", "show or change the reasoning effort",
-        _in("settings", "effort"), lambda _: get_args(Effort)
+        _in("settings", "effort"), lambda _: EFFORTS
     ),
     Command(
         _MODEL, "permissions", "[remove [RULE]]", "list the rules in force, or remove a saved one",

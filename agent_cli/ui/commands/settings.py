@@ -5,9 +5,10 @@ from typing import get_args
 
 import msgspec
 
-from agent_cli.config.schema import Effort, Ui
+from agent_cli.config.schema import Ui
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.operations import ChangeSettings, RemoveGrant
+from agent_cli.protocol.usage import EFFORTS
 
 from ..services import ConfigLine, ModelLine
 from ..text import lines
@@ -29,7 +30,6 @@ _OTHER_MODES: dict[str, Mode] = {
     "read-only": "plan",
 }
 """Names that other agents use for modes, in lower case."""
-EFFORTS: tuple[str, ...] = get_args(Effort)
 _MAX_ROWS = 40
 _BUILT_IN = "built in"
 _NO_MATCH = "No known model has that in its name. Any name of a provider can be used: /model PROVIDER/MODEL."

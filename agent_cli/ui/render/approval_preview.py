@@ -37,17 +37,7 @@ def _command(item: ApprovalItem) -> str:
 
 def command_rows(item: ApprovalItem, width: int) -> list[str]:
     """Return a command unchanged, in rows of at most `width` columns."""
-    return _cut(_command(item), width)
-
-
-def _cut(text: str, width: int) -> list[str]:
-    rows = []
-    for row in text.split("\n"):
-        while lines.cells(row) > width and (at := lines.fit(row, width)):
-            rows.append(row[:at])
-            row = row[at:]
-        rows.append(row)
-    return rows
+    return lines.cut(_command(item).split("\n"), width)
 
 
 def call_name(item: ApprovalItem, limit: int = 200) -> str:
@@ -70,7 +60,7 @@ def is_name_long(item: ApprovalItem) -> bool:
 
 def name_rows(item: ApprovalItem, width: int) -> list[str]:
     """Return the name of a call in rows of at most `width` columns; a long one cut to a single row."""
-    return [call_name(item, width)] if is_name_long(item) else _cut(call_name(item), width)
+    return [call_name(item, width)] if is_name_long(item) else lines.cut([call_name(item)], width)
 
 
 def _whole_name(item: ApprovalItem, room: int, width: int) -> list[str]:
@@ -80,7 +70,7 @@ def _whole_name(item: ApprovalItem, room: int, width: int) -> list[str]:
         return []
     whole = f"{_verb(item)} {visible(item.title)}".rstrip()
     is_shown = call_name(item) == whole and lines.cells(whole) <= min(room, _NAME_CELLS)
-    return [] if is_shown else _cut(whole, width)
+    return [] if is_shown else lines.cut(whole.split("\n"), width)
 
 
 def _only_creates(diff: str) -> bool:

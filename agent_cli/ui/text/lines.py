@@ -6,7 +6,7 @@ file is sanitized here, before any other code sees it.
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from agent_cli.protocol.events import Attached, ErrorInfo, ToolCallFinished
 from agent_cli.protocol.lazy_regex import lazy_regex
@@ -207,13 +207,19 @@ def dollars(cost_usd: float) -> str:
 def wrap_limited(text: str, width: int, rows: int) -> list[str]:
     """Return `text`, sanitized, in at most `rows` rows that are never wider than `width` columns; the last row
     ends in `…` if more would follow."""
-    found: list[str] = []
-    for row in wrap(one_line(text, 2000), width):
+    found = cut(wrap(one_line(text, 2000), width), width)
+    return found if len(found) <= rows else [*found[: rows - 1], truncate(found[rows - 1] + "…", width)]
+
+
+def cut(rows: Iterable[str], width: int) -> list[str]:
+    """Return the rows, each broken anywhere into rows of at most `width` columns."""
+    found = []
+    for row in rows:
         while cells(row) > width and (at := fit(row, width)):
             found.append(row[:at])
             row = row[at:]
         found.append(row)
-    return found if len(found) <= rows else [*found[: rows - 1], truncate(found[rows - 1] + "…", width)]
+    return found
 
 
 _COST_HEADS = {

@@ -6,9 +6,9 @@ from typing import Annotated, Any, get_args
 import typer
 
 from agent_cli.bootstrap.options import UsageError
-from agent_cli.config.schema import Effort
 from agent_cli.fleet.task import Pick
 from agent_cli.protocol.actions import Mode, SandboxLevel
+from agent_cli.protocol.usage import EFFORTS
 
 from ...services.completion import model_names, option
 
@@ -25,7 +25,7 @@ SLOTS = option("--jobs", "-j", text="Number of attempts at the same time.", valu
 _MODEL = option("--model", "-m", text="Model to use.", value="PROVIDER/MODEL", offered=model_names)
 MODE = option(text="What runs without asking; default auto-edit.", value="|".join(get_args(Mode)))
 SANDBOX = option(text="Sandbox level for commands.", value="|".join(get_args(SandboxLevel)))
-EFFORT = option(text="Reasoning effort.", value="|".join(get_args(Effort)))
+EFFORT = option(text="Reasoning effort.", value="|".join(EFFORTS))
 MAX_COST = option(text="Limit on cost per attempt, in US dollars.", value="USD", least=0)
 MAX_TURNS = option(text="Limit on model calls per attempt.", value="N", least=1)
 _TIMEOUT = option(text="Limit on an attempt, in seconds.", value="SECONDS", least=0)
