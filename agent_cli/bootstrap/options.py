@@ -37,6 +37,10 @@ class Option(msgspec.Struct, frozen=True):
     """Name of its value in help, if it has no choices."""
     may_lack_value: bool = False
     """True if the option is also valid without a value, at the end of the line or before another option."""
+    default: Any = None
+    """Its value if it is not given; only for commands that Typer parses, as `least` is."""
+    least: float | None = None
+    """Minimum of a number."""
 
     @property
     def key(self) -> str:

@@ -16,7 +16,7 @@ from agent_cli import __version__
 from agent_cli.bootstrap.options import TABLES, UsageError
 from agent_cli.protocol.stop_reason import USAGE
 
-from .services.completion import declare, keyword, option_parameter, session_ids, with_options
+from .services.completion import declare, keyword, option_parameter, session_ids, shared, with_options
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Shells for which Typer supports completion."""
@@ -212,7 +212,7 @@ def doctor(
 
 
 @app.command("replay", cls=_Command)
-@with_options("cd", "mode")
+@with_options(*shared("cd", "mode"))
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A session file.")], *, given: dict[str, Any]
 ) -> int:

@@ -4,7 +4,7 @@ Separate from the commands, several of which take the id of a session, or option
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -112,34 +112,43 @@ def option_parameter(option: Option) -> inspect.Parameter:
         "list": (list[str] | None, None),
     }
     known: dict[str, Callable[[str], Any]] = {"model": model_names, "resume": session_ids}
-    kind, default = kinds[option.kind]
+    kind, absent = kinds[option.kind]
     name = f"{option.key}_" if option.key in ("continue",) else option.key
     offered = typer.Option(
         *option.names,
         help=option.help,
         metavar="|".join(option.choices) or option.value or None,
+        min=option.least,
         autocompletion=one_of(*option.choices) if option.choices else known.get(option.key),
     )
-    return keyword(name, Annotated[kind, offered], default)
+    return keyword(name, Annotated[kind, offered], absent if option.default is None else option.default)
 
 
-def with_options(*keys: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that adds options of a session to a command, which receives them as `given` by key."""
+def with_options(*options: Option) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator that adds options to a command, which receives as `given`, by key, those that have a
+    value."""
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         own = [each for each in inspect.signature(command).parameters.values() if each.name != "given"]
-        shared = [option_parameter(each) for each in SHARED if each.key in keys]
 
         def run(**values: Any) -> int:
-            taken = [(each, values.pop(each.name)) for each in shared]
-            given = {each.name: value for each, value in taken if value is not each.default}
+            taken = {option: values.pop(option.key) for option in options}
+            for option, value in taken.items():
+                if option.choices and value is not None and value not in option.choices:
+                    raise UsageError(f"{option.names[0]}: {value!r} is not one of {', '.join(option.choices)}")
+            given = {each.key: value for each, value in taken.items() if value is not None and value is not False}
             return command(**values, given=given)
 
         run.__doc__ = command.__doc__
-        declare(run, (*own, *shared))
+        declare(run, (*own, *map(option_parameter, options)))
         return run
 
     return decorate
+
+
+def shared(*keys: str) -> Iterator[Option]:
+    """Yield options of a session, by key."""
+    return (each for each in SHARED if each.key in keys)
 
 
 def declare(function: Any, parameters: Sequence[inspect.Parameter]) -> None:

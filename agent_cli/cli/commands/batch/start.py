@@ -55,10 +55,10 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     out: Path | None = None
     slots: int
-    budget: float | None
-    allow_unknown_cost: bool
-    filter: str
-    limit: int | None
+    budget: float | None = None
+    allow_unknown_cost: bool = False
+    filter: str = ""
+    limit: int | None = None
     shuffle: int | None = None
     retry: Any
     keep: Any
@@ -68,8 +68,8 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     scheduler_file: str = ""
     insecure_cluster: bool = False
-    dry_run: bool
-    json: bool
+    dry_run: bool = False
+    json: bool = False
     defaults: dict[str, Any] = {}
     trace: bool = False
     closed: tuple[Path, ...] = ()

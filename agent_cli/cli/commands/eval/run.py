@@ -51,9 +51,9 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
     suite: Path
     models: tuple[str, ...]
     attempts: int
-    out: Path | None
-    clones: Path | None
-    check: bool
+    out: Path | None = None
+    clones: Path | None = None
+    check: bool = False
     given: dict[str, Any]
     """The values given for options that are copied into each task."""
     batch: BatchRequest

@@ -15,7 +15,7 @@ from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.model.client_calls import ClientCalls
 from agent_cli.serve.served import TASK, Served, ToolSpec
 
-from ...services.completion import with_options
+from ...services.completion import shared, with_options
 from ...services.serving import RunningSession, until_stopped
 from ...services.trust_prompt import pending_trust_requests
 
@@ -24,7 +24,7 @@ _WITHOUT = ("ask_user", "finish", "update_plan", "mcp")
 _NO_MODEL = "mcp/client"
 
 
-@with_options("mode", "cd")
+@with_options(*shared("mode", "cd"))
 def serve(
     tools: Annotated[
         str | None,

@@ -8,11 +8,11 @@ import typer
 from agent_cli import __version__
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 
-from ...services.completion import with_options
+from ...services.completion import shared, with_options
 from ...services.serving import until_stopped
 
 
-@with_options("model", "mode", "set", "config", "debug", "trace")
+@with_options(*shared("model", "mode", "set", "config", "debug", "trace"))
 def acp(
     word: Annotated[
         str | None, typer.Argument(metavar="[setup]", help="Set a key instead, as `agent setup` does.")

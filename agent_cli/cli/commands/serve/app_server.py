@@ -35,7 +35,7 @@ _NOT_OURS = ("continue", "resume", "fork", "plain")
 """Options of an interactive conversation: a client names the session that it opens."""
 
 
-@with_options(*(each.key for each in SHARED if each.key not in _NOT_OURS))
+@with_options(*(each for each in SHARED if each.key not in _NOT_OURS))
 def serve_command(
     *,
     stdio: Annotated[bool, typer.Option("--stdio", help="Serve one client on standard input and output.")] = False,

@@ -23,7 +23,7 @@ from agent_cli.review.git_reader import ReviewError
 from agent_cli.ui.headless.runner import StopHandle
 from agent_cli.ui.signals import ENDING, signal_handlers
 
-from .options import FORMATS, OPTIONS
+from .options import FORMATS
 from .reviewing import ReviewOrder, carry_out, order_of, review_setup
 
 _STDIN = "/dev/stdin"
@@ -35,11 +35,7 @@ def run_review(values: dict[str, Any]) -> int:
     Raises:
         UsageError, ConfigError, NoModel, MissingKey: nothing was reviewed.
     """
-    for option in OPTIONS:
-        value = values.get(option.key)
-        if option.choices and value is not None and value not in option.choices:
-            raise UsageError(f"{option.names[0]}: {value!r} is not one of {', '.join(option.choices)}")
-    chosen = ParsedOptions("run", {key: value for key, value in values.items() if value not in (None, False)})
+    chosen = ParsedOptions("run", values)
     targets = _targets(chosen)
     if values.get("patch") == "-":
         values = {**values, "patch": _STDIN}
