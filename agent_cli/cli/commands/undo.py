@@ -5,12 +5,12 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
 
-from agent_cli.bootstrap.options import UsageError
+from agent_cli.bootstrap.options import Option, UsageError
 from agent_cli.bootstrap.session_builder import snapshots
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.engine.undo.turn_checkpoints import Saved, is_at, root_of, root_of_next
@@ -27,95 +27,74 @@ from agent_cli.ui.text.hints import AT_A_SHELL, advice
 from agent_cli.ui.text.lines import number
 from agent_cli.workspace.memory import Memory
 
-from ..services.completion import option, session_ids
+from ..services.completion import with_options
 
 Word = Literal["undo", "redo"]
 _CHOICES: dict[str, Choice] = {"mine": "mine", "old": "old", "merge": "merge", "keep": "mine", "take": "old"}
 _WORDS = "mine|old|merge"
 
-_SessionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--session", help="The session; default: the last one of this directory.", autocompletion=session_ids
-    ),
-]
-_ListOption = Annotated[
-    bool, typer.Option("--list", help="Show the turns instead, numbered as by `agent sessions show`.")
-]
-_DryOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change instead.")]
-_TurnsOption = Annotated[int, typer.Option("--turns", metavar="N", help="How many turns.")]
-_ToOption = Annotated[
-    int,
-    typer.Option(
-        "--to",
-        metavar="N",
-        show_default=False,
-        help="Back to before prompt N, as `agent sessions show` numbers them.",
-    ),
-]
-_RedoToOption = Annotated[
-    int, typer.Option("--to", metavar="N", show_default=False, help="All down to number N of --list.")
-]
-_CodeOption = Annotated[bool, typer.Option("--code", help="Only files; the conversation stays.")]
-_TalkOption = Annotated[bool, typer.Option("--conversation", help="Only the conversation; files stay.")]
-_ConflictsOption = Annotated[
-    str,
-    option(
-        "--conflicts",
+_OPTIONS = (
+    Option(("--session",), "text", "The session; default: the last one of this directory."),
+    Option(("--list",), "flag", "Show the turns instead, numbered as by `agent sessions show`."),
+    Option(("--dry-run",), "flag", "Show what would change instead."),
+    Option(("--turns",), "whole", "How many turns.", value="N", default=1),
+    Option(
+        ("--conflicts",),
+        "text",
+        "Files changed since: leave mine (the default; also: keep), take the old (also: take), or merge.",
         value=_WORDS,
-        text="Files changed since: leave mine (the default; also: keep), take the old (also: take), or merge.",
+        default="mine",
     ),
-]
-_ResolveOption = Annotated[
-    str,
-    option(
-        "--resolve",
+    Option(
+        ("--resolve",),
+        "text",
+        "Only resolve the files that the last one skipped: mine, old or merge.",
         value=_WORDS,
-        text="Only resolve the files that the last one skipped: mine, old or merge.",
     ),
-]
+)
+_OF_UNDO = (
+    Option(("--to",), "whole", "Back to before prompt N, as `agent sessions show` numbers them.", value="N"),
+    Option(("--code",), "flag", "Only files; the conversation stays."),
+    Option(("--conversation",), "flag", "Only the conversation; files stay."),
+)
+_OF_REDO = (Option(("--to",), "whole", "All down to number N of --list.", value="N"),)
 _PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="With --resolve.")]
 
 
-class _UndoOptions(msgspec.Struct, frozen=True):
+class _UndoOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line."""
 
     word: Word
-    session: str | None
-    show: bool
-    dry_run: bool
+    session: str | None = None
+    show: bool = False
+    dry_run: bool = False
     turns: int
-    to: int
+    to: int = 0
     """Number of a prompt; 0 to use `turns`."""
-    what: Rewound
+    what: Rewound = "both"
     conflicts: str
-    resolve: str
+    resolve: str = ""
     """A choice as it was typed, as in `conflicts`; empty if none was."""
-    paths: tuple[str, ...]
+    paths: tuple[str, ...] = ()
 
 
-def undo_command(
-    paths: _PathsArgument = None, session: _SessionOption = None, list_: _ListOption = False,
-    dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _ToOption = 0, code: _CodeOption = False,
-    conversation: _TalkOption = False, conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
-) -> int:  # fmt: skip
+@with_options(*_OPTIONS, *_OF_UNDO)
+def undo_command(paths: _PathsArgument = None, *, given: dict[str, Any]) -> int:
     """Undo the last turn: its messages and every file it changed."""
+    code, conversation = given.pop("code", False), given.pop("conversation", False)
     if code and conversation:
         raise UsageError("--code and --conversation exclude each other; without either, both are undone")
     what: Rewound = "code" if code else "conversation" if conversation else "both"
-    return _run(
-        _UndoOptions("undo", session, list_, dry_run, turns, to, what, conflicts, resolve, tuple(paths or ()))
-    )
+    show = given.pop("list", False)
+    return _run(_UndoOptions(word="undo", what=what, paths=tuple(paths or ()), show=show, **given))
 
 
-def redo_command(
-    paths: _PathsArgument = None, session: _SessionOption = None, list_: _ListOption = False,
-    dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _RedoToOption = 0,
-    conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
-) -> int:  # fmt: skip
+@with_options(*_OPTIONS, *_OF_REDO)
+def redo_command(paths: _PathsArgument = None, *, given: dict[str, Any]) -> int:
     """Revert the last undo."""
-    count, files = to or turns, tuple(paths or ())
-    return _run(_UndoOptions("redo", session, list_, dry_run, count, 0, "both", conflicts, resolve, files))
+    given["turns"] = given.pop("to", 0) or given["turns"]
+    show = given.pop("list", False)
+    return _run(_UndoOptions(word="redo", paths=tuple(paths or ()), show=show, **given))
 
 
 def _run(asked: _UndoOptions) -> int:

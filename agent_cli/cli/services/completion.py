@@ -111,15 +111,17 @@ def option_parameter(option: Option) -> inspect.Parameter:
         "flag": (bool, False),
         "list": (list[str] | None, None),
     }
-    known: dict[str, Callable[[str], Any]] = {"model": model_names, "resume": session_ids}
+    known: dict[str, Callable[[str], Any]] = dict.fromkeys(("resume", "session"), session_ids)
+    known["model"] = model_names
+    words = option.choices or (tuple(option.value.split("|")) if "|" in option.value else ())
     kind, absent = kinds[option.kind]
     name = f"{option.key}_" if option.key in ("continue",) else option.key
     offered = typer.Option(
         *option.names,
         help=option.help,
-        metavar="|".join(option.choices) or option.value or None,
+        metavar="|".join(words) or option.value or None,
         min=option.least,
-        autocompletion=one_of(*option.choices) if option.choices else known.get(option.key),
+        autocompletion=one_of(*words) if words else known.get(option.key),
     )
     return keyword(name, Annotated[kind, offered], absent if option.default is None else option.default)
 
