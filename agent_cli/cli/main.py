@@ -1,6 +1,7 @@
 """Dispatch of the command line. The three commands that must start fast are parsed here; all others, and all help,
 are handled by Typer, which is imported only then. Errors become one line and an exit code."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -56,6 +57,10 @@ def run(arguments: Sequence[str]) -> int:
         if _has_directory():
             raise
         return _fail(NO_DIRECTORY, USAGE)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return _fail(f"{os.path.basename(str(error.filename))[:20]}…: {error.strerror}", USAGE)
     except KeyboardInterrupt:
         return 130
 
