@@ -137,7 +137,10 @@ def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> l
     bodies = []
     for item in items:
         body = [] if item.preview_kind == "command" and in_question else _body(item, theme, width - 2)
-        bodies.append([*_whole_name(item, room, width - 2), *_rewrite(item, theme, width - 2), *body])
+        if item.rewrite:  # what hooks changed or proposed to change, with their names
+            changes = _diff(visible(item.rewrite).split("\n"), theme, width - 2)
+            body = [theme.paint("warning", "Hooks on this call:"), *changes, *body]
+        bodies.append([*_whole_name(item, room, width - 2), *body])
     return _named(items, bodies, theme, width)
 
 
@@ -155,13 +158,6 @@ def _named(items: Sequence[ApprovalItem], bodies: Sequence[list[str]], theme: Th
             rows.append(f"{theme.paint('warning', f'{number}/{len(items)}')} {theme.paint('strong', name)}")
         rows += ["  " + row for row in body]
     return rows
-
-
-def _rewrite(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
-    """Return what hooks changed or proposed to change in a call, with the names of the hooks."""
-    if not item.rewrite:
-        return []
-    return [theme.paint("warning", "Hooks on this call:"), *_diff(visible(item.rewrite).split("\n"), theme, width)]
 
 
 def _diff(text: list[str], theme: Theme, width: int) -> list[str]:

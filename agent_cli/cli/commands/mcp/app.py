@@ -20,7 +20,6 @@ from agent_cli.mcp.connection import Connection
 from agent_cli.mcp.sources.discovery import Found
 from agent_cli.mcp.types.client import ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
-from agent_cli.mcp.types.offer import ToolDefinition
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import visible_line
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -91,7 +90,9 @@ def get(name: ServerName) -> int:
     if known:
         print("  tools:")
         for tool in known.offer.tools:
-            print(f"    {_line(tool.name)}: {_about(tool, known)}")
+            change = changed_parts(known.approved.get(tool.name), tool)
+            state = f"(asks before its next call: {change}) " if change else ""
+            print(f"    {_line(tool.name)}: {_line(f'{state}{tool.description or tool.title}')}")
     return 0
 
 
@@ -112,9 +113,13 @@ def trust(
     for each in offered:
         print(_line(each.definition.source))
         print("".join(f"  {_line(line)}\n" for line in each.shown), end="")
-    if not yes and not _agrees():
-        print("Not trusted.")
-        return 1
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError("trusting a server needs your confirmation: run this in a terminal, or add --yes")
+        answer = input("Trust it? It runs with your rights. [y] Yes [n] No (empty: n): ")
+        if answer.strip().lower() not in ("y", "yes"):
+            print("Not trusted.")
+            return 1
     for each in offered:
         setup.trust.remember(each.place, each.content)
     print(f"Trusted in its current form. `agent mcp test {name}` tries it.")
@@ -171,13 +176,6 @@ def _ms(began: float) -> str:
     return f"{(time.monotonic() - began) * 1000:,.0f} ms"
 
 
-def _agrees() -> bool:
-    """Ask the user."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("trusting a server needs your confirmation: run this in a terminal, or add --yes")
-    return input("Trust it? It runs with your rights. [y] Yes [n] No (empty: n): ").strip().lower() in ("y", "yes")
-
-
 def _listed(setup: Setup, found: Found, definition: ServerDefinition) -> _Listed:
     known = OfferStore(setup.state / "mcp").load(definition)
     return _Listed(
@@ -228,13 +226,6 @@ def _facts(
         yield "tools", f"not known yet: `agent mcp test {definition.name}` asks the server"
     else:
         yield "server", f"{known.offer.server or 'does not say'}, protocol {known.offer.protocol}"
-
-
-def _about(tool: ToolDefinition, known: KnownServer) -> str:
-    """Return the approval state of a tool, and its description with control characters escaped."""
-    change = changed_parts(known.approved.get(tool.name), tool)
-    state = f"(asks before its next call: {change}) " if change else ""
-    return _line(f"{state}{tool.description or tool.title}")
 
 
 def _masked(setup: Setup, key: str, value: str) -> str:
