@@ -32,6 +32,7 @@ SMALL_FILE = 60
 STANDS_ALONE = {
     "cli/commands/diagnostics/bug.py": "a command of its own, loaded when it is asked for",
     "cli/commands/review.py": "a command of its own, loaded when it is asked for",
+    "cli/commands/serve/acp.py": "a command of its own, loaded when it is asked for",
     "cli/commands/serve/key_setup.py": "a command of its own, loaded when it is asked for",
     "cli/stdio.py": "runs before anything else is loaded",
     "engine/tool_calls/inserted_commands.py": "loaded for a text that runs commands only",

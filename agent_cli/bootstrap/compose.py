@@ -78,7 +78,9 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
 
         registry = registry.extended((AgentTool(agents), AgentsTool(agents)))
     registry = registry.extended(skill_tools)
-    servers = _servers(setup, processes, lambda: parts.confinement_of_servers()) if "mcp" in later else None
+    servers = (
+        _servers(setup, processes, lambda: confinement_of_servers(parts.permissions)) if "mcp" in later else None
+    )
     documents = None
     if servers is not None:
         registry = registry.extended(
@@ -121,9 +123,8 @@ def _agents(setup: Setup, build: "BuildChild") -> "Subagents":
     from .agents import agent_types
 
     limits = setup.config.agents
-    types = agent_types(setup) if setup.places_of("agents") else ()
     bounds = SubagentLimits(limits.depth, limits.running, limits.per_prompt)
-    return Subagents(bounds, (*types, *setup.embedding.agents), build)
+    return Subagents(bounds, (*agent_types(setup), *setup.embedding.agents), build)
 
 
 class _Children:
@@ -179,15 +180,13 @@ class _Children:
     async def _place(self, child: "Child", parent: "SessionServices") -> Setup:
         """Return the setup for a sub-agent's place: the worktree of its nearest ancestor that has one, a new
         worktree if its type requires it, or the workspace."""
+        setup = self._setup
         if child.workplace is not None:
-            return self._setup.elsewhere(Path(child.workplace.folder))
-        return await self._isolated(child, parent) if child.plan.type.isolation == "worktree" else self._setup
-
-    async def _isolated(self, child: "Child", parent: "SessionServices") -> Setup:
-        """Create a worktree and return the setup for a session in it."""
+            return setup.elsewhere(Path(child.workplace.folder))
+        if child.plan.type.isolation != "worktree":
+            return setup
         from agent_cli.workspace.worktrees.create import create
 
-        setup = self._setup
         folder = worktrees_dir(setup.state)
         child.worktree = await create(setup.workspace.root, child.plan.name, folder, parent.tools.processes.run)
         return setup.elsewhere(Path(child.worktree.folder))

@@ -7,9 +7,9 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from agent_cli.config.layer import nearest
-from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode, SandboxLevel
 from agent_cli.protocol.stop_reason import UsageError as UsageError
+from agent_cli.protocol.usage import EFFORTS
 
 Kind = Literal["text", "whole", "number", "flag", "list"]
 
@@ -37,6 +37,10 @@ class Option(msgspec.Struct, frozen=True):
     """Name of its value in help, if it has no choices."""
     may_lack_value: bool = False
     """True if the option is also valid without a value, at the end of the line or before another option."""
+    default: Any = None
+    """Its value if it is not given; only for commands that Typer parses, as `least` is."""
+    least: float | None = None
+    """Minimum of a number."""
 
     @property
     def key(self) -> str:
@@ -64,7 +68,7 @@ SHARED: tuple[Option, ...] = (
         may_lack_value=True,
     ),
     Option(("--fork",), "flag", "With --continue or --resume: work on a copy of the session."),
-    Option(("--effort",), "text", "Reasoning effort.", get_args(Effort)),
+    Option(("--effort",), "text", "Reasoning effort.", EFFORTS),
     Option(("--max-turns",), "whole", "Limit on model calls per prompt.", value="N"),
     Option(("--max-cost",), "number", "Limit on cost per prompt, in US dollars.", value="USD"),
     Option(("--config",), "text", "Read an additional configuration file.", value="FILE"),
@@ -84,7 +88,7 @@ SHARED: tuple[Option, ...] = (
     Option(
         ("--trace",),
         "text",
-        "Write a trace of time and cost: OpenTelemetry as JSON lines, or for Perfetto if FILE ends in .json.",
+        "Write a trace of time and cost: OpenTelemetry as JSON lines, or one session for Perfetto in FILE.json.",
         value="FILE",
     ),
 )
@@ -183,7 +187,7 @@ def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) 
             if not rest:
                 raise UsageError(f"{name} needs a value")
             attached = rest.pop(0)
-        _store(values, option, attached)
+        store_value(values, option, attached)
     _check_words(command, positional, is_text="--" in arguments)
     if command != "agent" and values.get("resume") == "":
         raise UsageError("--resume needs a session here; `agent resume` shows a list to pick from")
@@ -261,7 +265,12 @@ _ONE_WORD = {
 """Advice on words after the one that a command accepts."""
 
 
-def _store(values: dict[str, Any], option: Option, text: str) -> None:
+def store_value(values: dict[str, Any], option: Option, text: str) -> None:
+    """Add the value of an option as it was typed.
+
+    Raises:
+        UsageError: it is invalid.
+    """
     name = option.names[0]
     if option.choices and text not in option.choices:
         raise UsageError(f"{name}: {text!r} is not one of {', '.join(option.choices)}")

@@ -183,7 +183,7 @@ class SessionBuilder:
         self.child: ChildOf | None = None
         self.tracing: Tracing | None = None
         self._spill = setup.state / "spill" / session_id
-        self._permissions = permissions_of(setup, confining, self._untrusted_sources, self._spill)
+        self.permissions = permissions_of(setup, confining, self._untrusted_sources, self._spill)
         self._redactor = redactor_of(setup, env)
         self._memory = Memory(
             setup.config_dir, setup.project_state(), setup.state / "notes" / session_id, self._redactor
@@ -194,19 +194,16 @@ class SessionBuilder:
         """Return the messages that are sent to the model."""
         return self._session.visible() if self._session else ()
 
-    def _untrusted(self) -> str:
-        return self._session.untrusted() if self._session else ""
-
     def _untrusted_sources(self) -> tuple[str, ...]:
         return self._session.untrusted_sources() if self._session else ()
 
     def _may_show(self, path: str) -> bool:
-        return isinstance(self._permissions.authorize(ReadPath(path, path)), Allow)
+        return isinstance(self.permissions.authorize(ReadPath(path, path)), Allow)
 
     def _may_instruct(self, path: str) -> bool:
         """Return True if a file may be read as instructions. A mode's restrictions on places outside the workspace
         do not apply to the repository's own files above it."""
-        verdict = self._permissions.authorize(ReadPath(path, path))
+        verdict = self.permissions.authorize(ReadPath(path, path))
         return isinstance(verdict, Allow) or verdict.by_mode
 
     def _prompt_sources(self) -> PromptSources:
@@ -238,14 +235,14 @@ class SessionBuilder:
         """Make this the session of a sub-agent, limited to at most the rights and limits of its parent."""
         self.child = of
         kind = of.child.plan.type
-        self._permissions.widest = lambda: narrower(of.parent.permissions.mode, kind.mode)
-        self._permissions.above = of.parent.permissions
+        self.permissions.widest = lambda: narrower(of.parent.permissions.mode, kind.mode)
+        self.permissions.above = of.parent.permissions
         place, worktree = kind.source or kind.name, of.child.workplace
         if worktree is not None:
             from agent_cli.engine.subagents.rights import moved
 
-            self._permissions.restrict(moved(self._permissions.rules(), worktree.root, worktree.path))
-        self._permissions.restrict(
+            self.permissions.restrict(moved(self.permissions.rules(), worktree.root, worktree.path))
+        self.permissions.restrict(
             (
                 *of.parent.permissions.restrictions,
                 *(parse_rule(text, "ask", place) for text in kind.ask_rules),
@@ -260,7 +257,7 @@ class SessionBuilder:
         """Return the engine, ready to run."""
         from agent_cli.session.event_redaction import recorded
 
-        setup, permissions = self._setup, self._permissions
+        setup, permissions = self._setup, self.permissions
         session = self._session = Session(
             draft.records,
             draft.file,
@@ -282,7 +279,8 @@ class SessionBuilder:
             from .mcp_servers import sampler
 
             self.servers.allow_sampling(sampler(services))
-        _note_changes(session, model, mode, effort)
+        if session.view.settings != (model.info.name, mode, effort):  # it is resumed with others
+            session.append(SettingsSet(id=new_id("set"), model=model.info.name, mode=mode, effort=effort))
         ignored = [
             f"{place}: `{key}` is ignored: not allowed in a project file" for key, place in setup.loaded.ignored
         ]
@@ -342,7 +340,9 @@ class SessionBuilder:
             setup.workspace.roots,
             setup.own_folders(),
         )
-        of = self.child
+        of, park_s = self.child, config.limits.park_s
+        if park_s is None:
+            park_s = PARK_S if self._front.watches else 0.0
         return SessionServices(
             session=session,
             bus=bus,
@@ -355,13 +355,13 @@ class SessionBuilder:
                 is_shared=of is not None and model is of.parent.models.model,
             ),
             registry=self._registry,
-            permissions=self._permissions,
+            permissions=self.permissions,
             approvals=_approvals(of, interactive=self._front.can_be_asked),
             undo=_undo(of, session, checkpoints, bus, self._memory),
             tool_base=self._context(session),
             settings=_settings(config, draft, of),
             prompt_additions=partial(self.prompts.additions, session.header),
-            retry=_retry_policy(config.limits, waits=self._front.watches),
+            retry=RetryPolicy(horizon_s=config.limits.retry_s, park_s=park_s),
             day=SpendLog(setup.state / "spend"),
             redacted=RequestRedactor(self._redactor).masked,
             rules=setup.tool_rules,
@@ -394,7 +394,7 @@ class SessionBuilder:
         facts = HookFacts(
             header.parent_id or header.session_id,
             path,
-            lambda: self._permissions.mode,
+            lambda: self.permissions.mode,
             lambda: session.view.settings[0],
             agent_id=header.session_id if header.parent_id else "",
             agent_type=header.agent_type,
@@ -402,18 +402,14 @@ class SessionBuilder:
         )
         return open_hooks(setup, facts, self._processes)
 
-    async def confinement_of_servers(self) -> "Confinement | None":
-        """Return the restrictions of a sandboxed MCP server."""
-        return await confinement_of_servers(self._permissions)
-
-    def _watch(self) -> "InstructionWatch":
+    def _watch(self, session: Session) -> "InstructionWatch":
         """Return the watch that records instruction files changed by commands."""
         from agent_cli.tools.shell.instruction_watch import InstructionWatch
 
         setup = self._setup
         names = setup.config.context.instructions
         return InstructionWatch(
-            setup.workspace, names, self._may_instruct, self._untrusted, setup.doubt, (SKILL_FILE,)
+            setup.workspace, names, self._may_instruct, session.untrusted, setup.doubt, (SKILL_FILE,)
         )  # fmt: skip
 
     def _context(self, session: Session) -> ToolContext:
@@ -427,13 +423,13 @@ class SessionBuilder:
             self._spill,
             shell_env=shell.env,
             shell_timeout_s=shell.timeout_s,
-            jobs=Jobs(self._watch),
+            jobs=Jobs(partial(self._watch, session)),
             seen=dict(session.view.known_files),
             cache_dir=self._setup.project_state() / "cache",
             may_show=self._may_show,
             package_cache=self._confining.cache,
             pass_env=shell.pass_env,
-            egress=self._permissions.open_egress(self._processes, config.tools.web.private_hosts),
+            egress=self.permissions.open_egress(self._processes, config.tools.web.private_hosts),
             memory=self._memory if self._setup.reads_user else None,
             redactor=self._redactor,
             resources=self.resources,
@@ -548,11 +544,6 @@ def _settings(config: Config, draft: SessionStart, of: ChildOf | None) -> Settin
     )
 
 
-def _retry_policy(limits: Limits, *, waits: bool) -> RetryPolicy:
-    park_s = limits.park_s if limits.park_s is not None else (PARK_S if waits else 0.0)
-    return RetryPolicy(horizon_s=limits.retry_s, park_s=park_s)
-
-
 def snapshots(
     root: Path, project_state: Path, session_id: str, processes: ProcessRunner, roots: Sequence[Path] = (),
     own: Sequence[Path] = (),
@@ -580,12 +571,6 @@ def snapshots(
         return Copies(folder, project_state / store_name(COPIES, further), session_id)
 
     return MultiRootCheckpoints(root, roots, of_folder)
-
-
-def _note_changes(session: Session, model: Model, mode: Mode, effort: str) -> None:
-    """Record the model and mode of a resumed session if they differ from those it was saved with."""
-    if session.view.settings != (model.info.name, mode, effort):
-        session.append(SettingsSet(id=new_id("set"), model=model.info.name, mode=mode, effort=effort))
 
 
 def _earlier(setup: Setup, own: str) -> "EarlierSessions":

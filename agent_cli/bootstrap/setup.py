@@ -108,14 +108,16 @@ class Setup:
         extra = tuple(Path(folder).absolute() for folder in chosen.several("add_dir"))
         for folder in extra:
             if not folder.is_dir():
-                raise UsageError(f"--add-dir {folder}: {_no_folder(folder)}")
+                why = "is a file; name its folder" if folder.exists() else _NO_FOLDER
+                raise UsageError(f"--add-dir {folder}: {why}")
             if is_inside(os.path.realpath(home_dir()), [os.path.realpath(folder)]):
                 raise UsageError(f"--add-dir {folder}: is your home directory or contains it; name a folder in it")
         try:
             self.workspace = Workspace(self.root, extra)
         except PathError as error:
             raise UsageError(str(error)) from error
-        self.system_prompt = self.embedding.system_prompt or _replacement(chosen)
+        file = chosen.text("system_prompt")
+        self.system_prompt = self.embedding.system_prompt or (text_of("--system-prompt", file) if file else None)
         """The user's replacement of the built-in system prompt."""
         self.trust = Trust(self.state / "trust.json")
         self.memory = LearnedLimitsFile(self.state / "learnt.json")
@@ -324,13 +326,6 @@ def _placed(place: str) -> Iterator[None]:
         raise UsageError(f"{place}: {error}") from error
 
 
-def _replacement(chosen: ParsedOptions) -> str | None:
-    name = chosen.text("system_prompt")
-    if not name:
-        return None
-    return text_of("--system-prompt", name)
-
-
 def text_of(option: str, name: str) -> str:
     """Return the text of a file.
 
@@ -354,10 +349,19 @@ def text_of(option: str, name: str) -> str:
     raise UsageError(f"{option} {name}: {why}")
 
 
-def _no_folder(path: Path) -> str:
-    return "is a file; name its folder" if path.exists() else "there is no such folder; make it, or check the name"
+def check_output_file(option: str, name: str) -> None:
+    """Check that a result could be written to a file, before there is one.
+
+    Raises:
+        UsageError: the file is a directory, or its folder does not exist.
+    """
+    if Path(name).is_dir():
+        raise UsageError(f"{option} {name}: is a directory")
+    if not Path(name).absolute().parent.is_dir():
+        raise UsageError(f"{option} {name}: its folder does not exist")
 
 
+_NO_FOLDER = "there is no such folder; make it, or check the name"
 _MOVE_STATE = "Set AGENT_STATE_DIR to a folder that you can write to."
 
 

@@ -1,6 +1,5 @@
 """The sub-commands and all help, built with Typer. Imported only when one of them is used."""
 
-import inspect
 import os
 import re
 import sys
@@ -8,19 +7,17 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from agent_cli import __version__
 from agent_cli.bootstrap.options import TABLES, UsageError
-from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.stop_reason import USAGE
 
-from .services.completion import keyword, option_parameter, session_ids
+from .services.completion import declare, keyword, option_parameter, session_ids, shared, with_options
 
-_MODES = get_args(Mode)
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 """Shells for which Typer supports completion."""
 
@@ -214,19 +211,15 @@ def doctor(
     return list_files(as_json=as_json) if files else run_doctor()
 
 
-@app.command(cls=_Command)
+@app.command("replay", cls=_Command)
+@with_options(*shared("cd", "mode"))
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A session file.")],
-    cd: Annotated[str | None, typer.Option("--cd", "-C", metavar="DIR", help="Work in this directory.")] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(metavar="|".join(_MODES), help="What runs without asking.", autocompletion=lambda: [*_MODES]),
-    ] = None,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A session file.")], *, given: dict[str, Any]
 ) -> int:
     """Replay the recorded answers of a session in this directory."""
     from .commands.demo.run import run_replay
 
-    return run_replay(file, cd, mode)
+    return run_replay(file, given)
 
 
 @cache
@@ -255,6 +248,5 @@ def _signature(command: str, argument: tuple[str, str] | None) -> Any:
     else:
         version = Annotated[bool, typer.Option("--version", "-V", help="Show the version.")]
         parameters.append(keyword("version", version, False))
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = {each.name: each.annotation for each in parameters}
+    declare(function, parameters)
     return function

@@ -49,16 +49,11 @@ def interactive_command(chosen: ParsedOptions) -> int:
         print(f"agent: {error}", file=sys.stderr)
         return EXIT_CODES["bad_model"]
     finally:
-        _keep(keyboard.unread(), setup)
+        if typed := keyboard.unread():  # for a prompt that was never read; the next start offers it
+            from agent_cli.ui.repl.drafts import DraftFile
+
+            DraftFile(setup.state / "drafts", str(setup.workspace.root)).keep(typed)
         give_back()
-
-
-def _keep(typed: str, setup: Setup) -> None:
-    """Save keys typed for a prompt that was never read as a draft, which the next start offers."""
-    if typed:
-        from agent_cli.ui.repl.drafts import DraftFile
-
-        DraftFile(setup.state / "drafts", str(setup.workspace.root)).keep(typed)
 
 
 def _expected_start(setup: Setup) -> SessionStarted | None:

@@ -1,6 +1,7 @@
 """Dispatch of the command line. The three commands that must start fast are parsed here; all others, and all help,
 are handled by Typer, which is imported only then. Errors become one line and an exit code."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -33,7 +34,8 @@ def run(arguments: Sequence[str]) -> int:
     make_safe("stderr")
     first = arguments[0] if arguments else ""
     try:
-        helps = _wants_help(arguments)
+        words = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        helps = "--help" in words or "-h" in words
         if helps or first in COMMANDS or first in COMPLETION or _wants_completion():
             from .app import serve
 
@@ -55,6 +57,10 @@ def run(arguments: Sequence[str]) -> int:
         if _has_directory():
             raise
         return _fail(NO_DIRECTORY, USAGE)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return _fail(f"{os.path.basename(str(error.filename))[:20]}…: {error.strerror}", USAGE)
     except KeyboardInterrupt:
         return 130
 
@@ -122,11 +128,6 @@ def _with_way_out(error: StoreError) -> str:
     if str(state_dir()) not in str(error) or not isinstance(error.__cause__, OSError):
         return str(error)
     return f"{str(error).removesuffix('.')}. `agent doctor` checks this folder; AGENT_STATE_DIR names another."
-
-
-def _wants_help(arguments: Sequence[str]) -> bool:
-    words = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    return "--help" in words or "-h" in words
 
 
 def _wants_completion() -> bool:

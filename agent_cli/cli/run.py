@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -14,14 +13,14 @@ import msgspec
 from agent_cli.bootstrap.compose import open_session
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.session_builder import NON_INTERACTIVE, FrontEnd, OpenSession
-from agent_cli.bootstrap.setup import Setup, with_values
+from agent_cli.bootstrap.setup import Setup, check_output_file, with_values
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.sanitize import Sanitizer, clean
-from agent_cli.protocol.stop_reason import EXIT_CODES, StopReason
+from agent_cli.protocol.stop_reason import EXIT_CODES
 from agent_cli.ui.early_signals import StoppedEarly
 from agent_cli.ui.headless.runner import Pipe, RunResult, StopHandle, run_task
-from agent_cli.ui.signals import signal_handlers
+from agent_cli.ui.signals import ENDING, signal_handlers
 
 from .services.trust_prompt import inert_lines, pending_trust_requests
 
@@ -51,7 +50,8 @@ def run_command(chosen: ParsedOptions) -> int:
     is_conversation = reads_operations(chosen)
     given, piped = _first_task(chosen) if is_conversation else _task(chosen)
     images = tuple(_image(Path(path)) for path in chosen.several("image"))
-    _check_output_file(chosen)
+    if (file := chosen.text("output_file")) is not None:
+        check_output_file("--output-file", file)
     if (command := chosen.text("verify")) is not None and not command.strip():
         raise UsageError("--verify: the command is empty, which would verify nothing")
     if not chosen.flag("quiet"):
@@ -90,10 +90,7 @@ async def _run(setup: Setup, prompt: UserInput | None, schema: "AnswerSchema | N
     stopper = StopHandle()
     if (timeout_s := setup.chosen.number("timeout")) is not None:
         asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
-    reasons: dict[signal.Signals, StopReason] = {
-        signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated",
-    }  # fmt: skip
-    with signal_handlers({number: partial(stopper.stop, why, number) for number, why in reasons.items()}):
+    with signal_handlers({number: partial(stopper.stop, why, number) for number, why in ENDING.items()}):
         opened = await _opened(setup, stopper)
         for note in opened.notes:
             print(f"agent: {note}", file=sys.stderr)
@@ -311,17 +308,6 @@ def _answer_schema(chosen: ParsedOptions) -> "AnswerSchema | None":
     from agent_cli.bootstrap.answers.answer_schema import AnswerSchema
 
     return AnswerSchema.of_file(name)
-
-
-def _check_output_file(chosen: ParsedOptions) -> None:
-    """Report before the run if the file cannot be written."""
-    name = chosen.text("output_file")
-    if name is None:
-        return
-    if Path(name).is_dir():
-        raise UsageError(f"--output-file {name}: is a directory")
-    if not Path(name).absolute().parent.is_dir():
-        raise UsageError(f"--output-file {name}: its folder does not exist")
 
 
 def _write_file(chosen: ParsedOptions, result: RunResult) -> int:

@@ -46,14 +46,7 @@ def _set(text: str, parts: Sequence[str], written: str, value: Any, path: Path) 
         raise ConfigError(f"{path}: a configuration file is a mapping of keys to values")
     edit = _Edit(text, ".".join(parts))
     changed, names = edit.apply(parts, written)
-    wanted = _with(before or {}, names, value)
-    try:
-        after, _ = load_yaml(changed, path)
-    except ConfigError as error:
-        raise edit.refusal() from error
-    if after != wanted:
-        raise edit.refusal()
-    return changed
+    return edit.checked(changed, path, [_with(before or {}, names, value)])
 
 
 def remove_key(text: str, names: Sequence[str], path: Path) -> str:
@@ -70,14 +63,7 @@ def remove_key(text: str, names: Sequence[str], path: Path) -> str:
             raise ConfigError(f"{path}: there is no {dotted}")
         inner = inner[name]
     edit = _Edit(text, dotted)
-    changed = edit.without(list(names))
-    try:
-        after, _ = load_yaml(changed, path)
-    except ConfigError as error:
-        raise edit.refusal() from error
-    if (after or {}) not in _without(before, names):
-        raise edit.refusal()
-    return changed
+    return edit.checked(edit.without(list(names)), path, _without(before, names))
 
 
 class _Edit:
@@ -90,6 +76,20 @@ class _Edit:
     def refusal(self) -> CannotEdit:
         """Return the error for an edit that is not possible."""
         return CannotEdit(f"{self._key} cannot be set by itself in this file; `agent config edit` opens all of it")
+
+    def checked(self, changed: str, path: Path, wanted: Sequence[Any]) -> str:
+        """Return the new text if it has one of the wanted contents.
+
+        Raises:
+            CannotEdit: it has another one.
+        """
+        try:
+            after, _ = load_yaml(changed, path)
+        except ConfigError as error:
+            raise self.refusal() from error
+        if (after or {}) not in wanted:
+            raise self.refusal()
+        return changed
 
     def apply(self, parts: Sequence[str], value: str) -> tuple[str, list[str]]:
         """Return the new text, and the nested names under which the value is stored."""

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from agent_cli.protocol.actions import Mode, SandboxLevel
+from agent_cli.protocol.usage import Effort
 
 from .call_rule_schema import ToolRule
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Wire = Literal["chat_completions", "ollama_chat", "anthropic_messages", "openai_responses", "litellm"]
 Count = Annotated[int, msgspec.Meta(gt=0)]
 Amount = Annotated[float, msgspec.Meta(gt=0)]

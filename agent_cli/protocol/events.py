@@ -11,7 +11,7 @@ import msgspec
 from .actions import Mode, Reach
 from .agent_types import AgentState
 from .hints import Hint
-from .messages import FileChange, Finish, PlanItem, ResultKind, ToolStatus
+from .messages import AttachmentKind, FileChange, Finish, PlanItem, ResultKind, ToolStatus
 from .operations import Rewound
 from .stop_reason import StopReason
 from .usage import CallKind, Usage
@@ -378,7 +378,7 @@ class Attached(Event, frozen=True, kw_only=True, tag="attached"):
 
     name: str
     """Path or address as typed; `!` and the command for the output of a command that the user ran."""
-    kind: Literal["file", "folder", "url", "image", "command", "resource", "skill", "agent"]
+    kind: AttachmentKind
     tokens: int
     """Estimated size in tokens."""
     note: str = ""

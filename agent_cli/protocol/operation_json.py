@@ -6,7 +6,6 @@ that allow calls without asking (`UserInput.allowed`), or the reason for which a
 session is left to the front end.
 """
 
-import binascii
 import re
 from base64 import b64decode
 from difflib import get_close_matches
@@ -164,9 +163,10 @@ def _checked(image: Image) -> Image:
             f"user_input: media_type is {image.media_type[:100]!r}; models take {', '.join(IMAGE_TYPES)}"
         )
     data = re.sub(r"\s", "", image.data)
+    if not data:
+        raise OperationError("user_input: an image is empty")
     try:
-        if not b64decode(data, validate=True):
-            raise OperationError("user_input: an image is empty")
-    except (binascii.Error, ValueError) as error:
+        b64decode(data, validate=True)
+    except ValueError as error:
         raise OperationError(f"user_input: the data of an image is not base64: {error}") from None
     return Image(image.media_type, data)

@@ -99,8 +99,11 @@ class RunOutcome:
                 self.turns += event.kind not in NON_CONVERSATION_KINDS
             case ev.AnswerCompleted():
                 self.text = event.text or self.text
-            case ev.ToolCallFinished() | ev.AgentEvent(event=ev.ToolCallFinished()):
-                self._record(event.event if isinstance(event, ev.AgentEvent) else event)
+            case (ev.ToolCallFinished() as call) | ev.AgentEvent(event=ev.ToolCallFinished() as call):
+                if call.command:
+                    self._commands.append(CommandRun(call.command, call.exit_code, call.duration_s))
+                if call.status == "denied":
+                    self._denied.append(Denied(call.tool, call.text, call.rule))
             case ev.TurnCompleted() | ev.TurnAborted() | ev.TurnFailed() if event.submission_id == submission_id:
                 self._ended(event)
             case ev.SessionClosed() if event.error:
@@ -149,14 +152,6 @@ class RunOutcome:
         """Return the token totals of the run; 0 if no model was called."""
         spent = self.spent(now)
         return usage_of(spent) if self._has_called or spent.requests else NOTHING_SENT
-
-    def _record(self, call: ev.AnyEvent) -> None:
-        """Record the effects of a tool call made by the run or one of its sub-agents."""
-        assert isinstance(call, ev.ToolCallFinished)
-        if call.command:
-            self._commands.append(CommandRun(call.command, call.exit_code, call.duration_s))
-        if call.status == "denied":
-            self._denied.append(Denied(call.tool, call.text, call.rule))
 
     def _ended(self, event: ev.TurnCompleted | ev.TurnAborted | ev.TurnFailed) -> None:
         self.stop_reason = event.stop_reason

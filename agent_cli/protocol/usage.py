@@ -1,7 +1,7 @@
 """Token counts and costs of model calls, and limits that servers state. Unknown values are None, never 0: a call
 without a report has an unknown cost."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -121,7 +121,8 @@ def _add(total: int | None, more: int | None) -> int | None:
     return total if more is None else (total or 0) + more
 
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[str, ...] = get_args(Effort)
 """Levels of reasoning effort, ascending."""
 REFUSABLE = frozenset(
     {

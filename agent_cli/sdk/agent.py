@@ -210,7 +210,11 @@ async def _carried_out(
     session: Session, asked: UserInput, shape: "Shape | None", outcome: RunOutcome
 ) -> AsyncGenerator["AnyEvent | PartialOutput", None]:
     """Yield the events of a prompt, and of its correction if the answer does not fit the schema."""
-    partial = _partial_answer() if shape is not None else None
+    partial = None
+    if shape is not None:
+        from agent_cli.ui.headless.partial_output import PartialAnswer
+
+        partial = PartialAnswer()
     async with aclosing(_turn(session, asked, outcome, partial)) as events:
         async for event in events:
             yield event
@@ -233,12 +237,6 @@ async def _turn(
             yield event
             if partial is not None and (found := partial.note(event)):
                 yield found
-
-
-def _partial_answer() -> "PartialAnswer":
-    from agent_cli.ui.headless.partial_output import PartialAnswer
-
-    return PartialAnswer()
 
 
 def _shape(output: Any) -> "Shape | None":

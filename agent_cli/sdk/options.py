@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, cast, get_args
 
-from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode, SandboxLevel
+from agent_cli.protocol.usage import Effort
 
 if TYPE_CHECKING:
     from .approvals import Answer, Approve

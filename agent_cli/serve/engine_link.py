@@ -101,6 +101,7 @@ class EngineLink:
                 case ev.AgentChanged() as event:
                     await progress(f"{event.agent_name} {event.state} {event.line}".rstrip())
                 case ev.SessionClosed() as event:
+                    self._events.put_nowait(event)  # for later prompts, which the engine ignores
                     return Ended(error=event.error.message if event.error else "The session was closed.")
                 case event if isinstance(event, ev.TERMINAL) and event.submission_id == submission:
                     return _ended(event)

@@ -4,10 +4,15 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
 from weakref import WeakKeyDictionary
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals whose only meaning is to end a program."""
+ENDING: dict[signal.Signals, Literal["interrupted", "terminated"]] = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "terminated",
+}
+"""Signals whose only meaning is to end a program, and why a run then stops."""
 
 _in_force: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Callable[[], object]]] = WeakKeyDictionary()
 """Handlers in force, by signal; a loop does not expose them."""

@@ -104,6 +104,7 @@ NONE = (
     "there is no session with the ID or name '{}'; `agent sessions list --all` shows them all, and "
     "`agent sessions search WORD` finds one by what was said"
 )
+TOO_LONG = f"{'x' * 20}…: File name too long"
 WRONG = (
     (["run", "--bogus", "x"], "unknown option --bogus; see --help"),
     (["run", "--model"], "--model needs a value"),
@@ -138,6 +139,11 @@ WRONG = (
     (["permissions", "explain", "ls", "--mode", "x"], "--mode: 'x' is not one of plan, ask, auto-edit, yolo"),
     (["permissions", "explain", "--write", "a\nb"], "--write: the path 'a\\nb' contains control characters"),
     (["permissions", "test", "gone.yaml"], "gone.yaml: No such file or directory"),
+    (["trace", "show", "x" * 300], TOO_LONG),
+    (["skills", "check", "x" * 300], TOO_LONG),
+    (["run", "x", "--cd", "x" * 300], TOO_LONG),
+    (["run", "x", "--add-dir", "x" * 300], TOO_LONG),
+    (["run", "x", "--output-file", "x" * 300], TOO_LONG),
     (["replay", "gone.json"], "cannot read session gone.json: No such file or directory"),
     (["--show-completion", "tcsh"], "--show-completion: 'tcsh' is not one of " + ", ".join(SHELLS)),
 )  # fmt: skip

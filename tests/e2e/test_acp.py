@@ -113,6 +113,19 @@ def test_a_prompt_brings_files_pictures_and_resources(world: World) -> None:
     assert any(part["type"] == "image_url" for part in content)
 
 
+def test_a_resource_of_a_further_folder_is_the_users_as_one_of_the_first(world: World) -> None:
+    (further := world.home / "further").mkdir()
+    world.script(Reply(text="read"))
+    with Editor(world) as editor:
+        editor.initialize()
+        place = {"cwd": str(world.work), "mcpServers": [], "additionalDirectories": [str(further)]}
+        session = editor.request("session/new", **place)["sessionId"]
+        resource = {"uri": (further / "b.txt").as_uri(), "text": "unsaved"}
+        assert editor.prompt(session, [{"type": "resource", "resource": resource}]) == "end_turn"
+    told = json.dumps(world.bodies()[0]["messages"][-1]["content"])
+    assert "unsaved" in told and "instructions in it are not from the user" not in told
+
+
 def test_a_slash_command_of_the_program_and_of_the_project(world: World) -> None:
     own = world.home / ".claude" / "commands" / "greet.md"
     own.parent.mkdir(parents=True)

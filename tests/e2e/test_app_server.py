@@ -389,6 +389,8 @@ def test_wrong_options_start_nothing(world: World) -> None:
         [],
         ["--stdio", "--socket", "x"],
         ["--stdio", "--mode", "wild"],
+        ["--stdio", "--mode", ""],
+        ["--stdio", "--max-turns", "0"],
         ["--stdio", "--idle-timeout", "0"],
     ):
         assert world.run("serve", *options).code == 2

@@ -144,7 +144,7 @@ def test_errors_are_said_before_anything_starts(world: World, suite: Path) -> No
         (("run", str(suite), "-m", "a/b:c", "-m", "a/b c"), "two of the models would share a folder"),
         (("run", str(suite), "-m", "nop", "-m", "typo"), "-m typo: “typo” is not a model name"),
         (("run", str(suite), "-m", MODEL, "--tools", "nothing"), "--tools: There is no tool named 'nothing'"),
-        (("run", str(suite), "-m", MODEL, "--effort", "huge"), "--effort: write one of none, minimal"),
+        (("run", str(suite), "-m", MODEL, "--effort", "huge"), "--effort: 'huge' is not one of none, minimal"),
         (("run", str(suite), "-m", "nop", "--retry", "never"), "--retry: 'never' is not one of"),
         (("compare", str(suite), str(suite)), "there is no batch.json in it"),
         (("export", "csv", str(suite)), "'csv' is not one of swebench, atif, harbor"),

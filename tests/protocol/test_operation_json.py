@@ -75,6 +75,7 @@ def test_what_is_wrong_is_said_with_what_would_be_right(fields: dict[str, Any], 
     with pytest.raises(OperationError) as caught:
         decode(fields)
     assert why in str(caught.value)
+    assert str(caught.value).count("user_input: ") <= 1, "one reason, and not another around it"
 
 
 @each_row(

@@ -1,10 +1,20 @@
 """Prompts for other programs: what their users are asked, and what they are told meanwhile."""
 
+import asyncio
+
 from agent_cli.protocol import events as ev
-from agent_cli.protocol.operations import ApprovalAnswer, Decision, QuestionAnswer, UserInput
+from agent_cli.protocol.operations import ApprovalAnswer, Decision, Operation, QuestionAnswer, UserInput
 from agent_cli.serve.engine_link import ALLOW, EngineLink, Question
 from tests.ui.fake_client import FakeClient
 from tests.ui.tool_events import approval_item
+
+
+class FailedEngine(FakeClient):
+    """An engine that has ended: it ignores what is submitted."""
+
+    async def submit(self, operation: Operation) -> str:
+        return "ignored"
+
 
 WHO = {"agent_name": "explore-2", "agent_task": "find the \x1b[2Jtest"}
 
@@ -40,3 +50,17 @@ async def test_questions_of_sub_agents_name_them_and_their_answers_go_back() -> 
     assert told == ["explore-2 running"]
     assert client.operations(ApprovalAnswer) == [ApprovalAnswer("r", (Decision("c1", True),))]
     assert client.operations(QuestionAnswer) == [QuestionAnswer("q", ALLOW)]
+
+
+async def test_every_prompt_after_the_end_of_the_engine_says_so() -> None:
+    client = FailedEngine()
+    client.emit(ev.SessionClosed(session_id="abc123", error=ev.ErrorInfo("internal_error", "The disk is full.")))
+    link = EngineLink(client)
+
+    async def nobody(said: object) -> None:
+        raise AssertionError(said)
+
+    async with asyncio.timeout(5):
+        ended = [await link.run(UserInput("go"), nobody, nobody) for _ in range(2)]
+    await link.aclose()
+    assert [each.error for each in ended] == ["The disk is full."] * 2

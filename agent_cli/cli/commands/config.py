@@ -105,12 +105,8 @@ def set_value(
 ) -> int:
     """Set a key in your configuration file; everything else in it stays, comments included."""
     path = config_dir() / "config.yaml"
-
-    def changed(text: str) -> str:
-        return set_key(text, key, value, path)
-
     try:
-        rewrite(path, changed)
+        rewrite(path, lambda text: set_key(text, key, value, path))
     except (ConfigError, UsageError) as error:
         raise UsageError(f"{error}; nothing was written") from error
     setup = Setup()

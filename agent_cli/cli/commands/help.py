@@ -77,7 +77,7 @@ def help_command(
     if not words:
         print("\n".join(_contents(pages)))
     elif page := _found(name, pages):
-        _show(pages[page].read_text(encoding="utf-8"), page)
+        _show(pages[page].read_text(encoding="utf-8"))
     elif words[0].lower() in (*COMMANDS, *TABLES):
         return int(context.obj([word.lower() for word in words]))
     else:
@@ -128,7 +128,7 @@ def _is_about(path: Path, words: str) -> bool:
     return any(wanted.search(" ".join(each)) for each in marked)
 
 
-def _show(text: str, page: str) -> None:
+def _show(text: str) -> None:
     """Print a page: as Markdown if the output is not a terminal; else rendered, and paged if it is long."""
     from agent_cli.ui.text.theme import choose, is_plain
 
@@ -139,24 +139,18 @@ def _show(text: str, page: str) -> None:
 
     size = shutil.get_terminal_size()
     theme = choose(Ui(links="off"))  # a pager may not support links
-    lines = StyledBlocks(theme).block(_for_here(text, page), min(size.columns, _WIDEST), None)
+    lines = StyledBlocks(theme).block(_for_here(text), min(size.columns, _WIDEST), None)
     if len(lines) < size.lines or os.environ.get("PAGER") in _NO_PAGER:
         print("\n".join(lines))
     else:
         _page("\n".join(lines) + "\n")
 
 
-def _for_here(text: str, page: str) -> str:
+def _for_here(text: str) -> str:
     """Replace links to other pages by the commands that show them, and omit images."""
     linked = re.sub(r"(?m)^!\[.*\]\(.*\)\n", "", text)
-    name = rf"\]\((?:{'|'.join(TOPICS)})\.md(?:#[\w-]*)?\)"
-    return re.sub(
-        rf"\[([^]]+){name}", lambda found: f"{found[1]} (`agent help {_target(found[0]) or page}`)", linked
-    )
-
-
-def _target(link: str) -> str:
-    return link.rpartition("(")[2].partition(".")[0]
+    link = rf"\[([^]]+)\]\(({'|'.join(TOPICS)})\.md(?:#[\w-]*)?\)"
+    return re.sub(link, lambda found: f"{found[1]} (`agent help {found[2]}`)", linked)
 
 
 def _page(text: str) -> None:

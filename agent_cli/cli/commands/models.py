@@ -49,7 +49,8 @@ def models_command(
     for error in bad_addresses(setup.config, keyed(os.environ, setup.config_dir)):
         print(f"agent: {error}; its server is not asked", file=sys.stderr)
     words = query.lower().split()
-    lines = [line for line in asyncio.run(_collected(setup, query)) if _named(line, words)]
+    found = asyncio.run(_collected(setup, query))
+    lines = [line for line in found if all(word in line.info.name.lower() for word in words)]
     if as_json:
         print(msgspec.json.encode([_plain(line) for line in lines]).decode())
         return 0
@@ -58,10 +59,6 @@ def models_command(
     else:
         print(f"no known model has {query!r} in its name; any name that your provider knows can be used")
     return 0
-
-
-def _named(line: _Line, words: list[str]) -> bool:
-    return all(word in line.info.name.lower() for word in words)
 
 
 async def _collected(setup: Setup, query: str) -> list[_Line]:

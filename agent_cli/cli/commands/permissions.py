@@ -57,7 +57,7 @@ _REACHES = {
 
 @permissions.command("list")
 def list_rules(
-    json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False, mode: _InMode = None
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False, mode: _InMode = None
 ) -> int:
     """List every rule in force, and where it is set."""
     judge = _permissions(Setup(), mode)

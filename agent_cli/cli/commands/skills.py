@@ -2,10 +2,10 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from agent_cli.bootstrap.options import UsageError
@@ -15,11 +15,11 @@ from agent_cli.extensions.skills.check import Violation, check_skill, skill_file
 from agent_cli.extensions.skills.find import FoundSkills
 from agent_cli.extensions.skills.skill import Skill
 from agent_cli.protocol.paths import is_inside
-from agent_cli.protocol.records import storable_json
 from agent_cli.protocol.sanitize import visible
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui.text.lines import one_line
 
+from ..services.completion import completing
 from ..services.extensions.skill_calls import skill_lines
 from .sessions.output import print_json
 
@@ -28,9 +28,9 @@ _NONE = "There are no skills. Put one into .agents/skills or ~/.agents/skills; `
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
-def _names(incomplete: str) -> list[str]:
-    found = skill_library(Setup()).now()
-    return [skill.name for skill in found.skills if skill.name.startswith(incomplete)]
+@completing
+def _names() -> Iterable[str]:
+    return (skill.name for skill in skill_library(Setup()).now().skills)
 
 
 @skills.command("list")
@@ -88,8 +88,7 @@ def check(
     broken = [*unusable, *(violation for file in files for violation in check_skill(file))]
     files += [Path(each.path) for each in unusable]
     if json:
-        value = {"checked": list(map(str, files)), "violations": broken}
-        print(msgspec.json.format(storable_json(value), indent=2).decode())
+        print_json({"checked": list(map(str, files)), "violations": broken})
     else:
         for violation in broken:
             print(visible(str(violation)))

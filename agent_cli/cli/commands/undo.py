@@ -2,22 +2,21 @@
 model."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
 
-from agent_cli.bootstrap.options import UsageError
+from agent_cli.bootstrap.options import Option, UsageError
 from agent_cli.bootstrap.session_builder import snapshots
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.engine.undo.turn_checkpoints import Saved, is_at, root_of, root_of_next
 from agent_cli.engine.undo.turn_undo import NothingToRestore, TurnUndo
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
 from agent_cli.protocol.operations import Choice, Rewound
-from agent_cli.protocol.records import AnyRecord
 from agent_cli.protocol.sanitize import clean, visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.session.event_bus import EventBus
@@ -28,113 +27,87 @@ from agent_cli.ui.text.hints import AT_A_SHELL, advice
 from agent_cli.ui.text.lines import number
 from agent_cli.workspace.memory import Memory
 
-from ..services.completion import option, session_ids
+from ..services.completion import with_options
 
 Word = Literal["undo", "redo"]
 _CHOICES: dict[str, Choice] = {"mine": "mine", "old": "old", "merge": "merge", "keep": "mine", "take": "old"}
 _WORDS = "mine|old|merge"
 
-_SessionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--session", help="The session; default: the last one of this directory.", autocompletion=session_ids
-    ),
-]
-_ListOption = Annotated[
-    bool, typer.Option("--list", help="Show the turns instead, numbered as by `agent sessions show`.")
-]
-_DryOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change instead.")]
-_TurnsOption = Annotated[int, typer.Option("--turns", metavar="N", help="How many turns.")]
-_ToOption = Annotated[
-    int,
-    typer.Option(
-        "--to",
-        metavar="N",
-        show_default=False,
-        help="Back to before prompt N, as `agent sessions show` numbers them.",
-    ),
-]
-_RedoToOption = Annotated[
-    int, typer.Option("--to", metavar="N", show_default=False, help="All down to number N of --list.")
-]
-_CodeOption = Annotated[bool, typer.Option("--code", help="Only files; the conversation stays.")]
-_TalkOption = Annotated[bool, typer.Option("--conversation", help="Only the conversation; files stay.")]
-_ConflictsOption = Annotated[
-    str,
-    option(
-        "--conflicts",
+_OPTIONS = (
+    Option(("--session",), "text", "The session; default: the last one of this directory."),
+    Option(("--list",), "flag", "Show the turns instead, numbered as by `agent sessions show`."),
+    Option(("--dry-run",), "flag", "Show what would change instead."),
+    Option(("--turns",), "whole", "How many turns.", value="N", default=1),
+    Option(
+        ("--conflicts",),
+        "text",
+        "Files changed since: leave mine (the default; also: keep), take the old (also: take), or merge.",
         value=_WORDS,
-        text="Files changed since: leave mine (the default; also: keep), take the old (also: take), or merge.",
+        default="mine",
     ),
-]
-_ResolveOption = Annotated[
-    str,
-    option(
-        "--resolve",
+    Option(
+        ("--resolve",),
+        "text",
+        "Only resolve the files that the last one skipped: mine, old or merge.",
         value=_WORDS,
-        text="Only resolve the files that the last one skipped: mine, old or merge.",
     ),
-]
+)
+_OF_UNDO = (
+    Option(("--to",), "whole", "Back to before prompt N, as `agent sessions show` numbers them.", value="N"),
+    Option(("--code",), "flag", "Only files; the conversation stays."),
+    Option(("--conversation",), "flag", "Only the conversation; files stay."),
+)
+_OF_REDO = (Option(("--to",), "whole", "All down to number N of --list.", value="N"),)
 _PathsArgument = Annotated[list[str] | None, typer.Argument(metavar="FILE", help="With --resolve.")]
 
 
-class _UndoOptions(msgspec.Struct, frozen=True):
+class _UndoOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line."""
 
     word: Word
-    session: str | None
-    show: bool
-    dry_run: bool
+    session: str | None = None
+    show: bool = False
+    dry_run: bool = False
     turns: int
-    to: int
+    to: int = 0
     """Number of a prompt; 0 to use `turns`."""
-    what: Rewound
-    conflicts: Choice
-    resolve: Choice | None
-    paths: tuple[str, ...]
+    what: Rewound = "both"
+    conflicts: str
+    resolve: str = ""
+    """A choice as it was typed, as in `conflicts`; empty if none was."""
+    paths: tuple[str, ...] = ()
 
 
-def undo_command(
-    paths: _PathsArgument = None, session: _SessionOption = None, list_: _ListOption = False,
-    dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _ToOption = 0, code: _CodeOption = False,
-    conversation: _TalkOption = False, conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
-) -> int:  # fmt: skip
+@with_options(*_OPTIONS, *_OF_UNDO)
+def undo_command(paths: _PathsArgument = None, *, given: dict[str, Any]) -> int:
     """Undo the last turn: its messages and every file it changed."""
+    code, conversation = given.pop("code", False), given.pop("conversation", False)
     if code and conversation:
         raise UsageError("--code and --conversation exclude each other; without either, both are undone")
     what: Rewound = "code" if code else "conversation" if conversation else "both"
-    asked = _asked("undo", session, list_, dry_run, (turns, to), what, conflicts, resolve, paths)
-    return asyncio.run(_do(asked))
+    show = given.pop("list", False)
+    return _run(_UndoOptions(word="undo", what=what, paths=tuple(paths or ()), show=show, **given))
 
 
-def redo_command(
-    paths: _PathsArgument = None, session: _SessionOption = None, list_: _ListOption = False,
-    dry_run: _DryOption = False, turns: _TurnsOption = 1, to: _RedoToOption = 0,
-    conflicts: _ConflictsOption = "mine", resolve: _ResolveOption = "",
-) -> int:  # fmt: skip
+@with_options(*_OPTIONS, *_OF_REDO)
+def redo_command(paths: _PathsArgument = None, *, given: dict[str, Any]) -> int:
     """Revert the last undo."""
-    asked = _asked("redo", session, list_, dry_run, (to or turns, 0), "both", conflicts, resolve, paths)
-    return asyncio.run(_do(asked))
+    given["turns"] = given.pop("to", 0) or given["turns"]
+    show = given.pop("list", False)
+    return _run(_UndoOptions(word="redo", paths=tuple(paths or ()), show=show, **given))
 
 
-def _asked(
-    word: Word, session: str | None, show: bool, dry_run: bool, far: tuple[int, int], what: Rewound,
-    conflicts: str, resolve: str, paths: list[str] | None,
-) -> _UndoOptions:  # fmt: skip
-    for name, said in (("--conflicts", conflicts), ("--resolve", resolve)):
-        if said and said not in _CHOICES:
+def _run(asked: _UndoOptions) -> int:
+    for name, said in (("--conflicts", asked.conflicts), ("--resolve", asked.resolve or "mine")):
+        if said not in _CHOICES:
             raise UsageError(f"{name} is one of {_WORDS.replace('|', ', ')}, not “{clean(said)}”")
-    turns, to = far
-    if turns < 1 or to < 0:
+    if asked.turns < 1 or asked.to < 0:
         raise UsageError("--turns and --to count from 1")
-    if word == "redo" and dry_run and turns > 1:
+    if asked.word == "redo" and asked.dry_run and asked.turns > 1:
         raise UsageError("a dry run of redo shows the next one only")
-    if paths and not resolve:
+    if asked.paths and not asked.resolve:
         raise UsageError("files are named only with --resolve: an undo concerns whole turns")
-    choice = _CHOICES.get(resolve)
-    return _UndoOptions(
-        word, session, show, dry_run, turns, to, what, _CHOICES[conflicts], choice, tuple(paths or ())
-    )
+    return asyncio.run(_do(asked))
 
 
 async def _do(asked: _UndoOptions) -> int:
@@ -156,7 +129,10 @@ def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[Tur
     if path is None:
         raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
     file, loaded = _read(path, asked)
-    session = Session(loaded.records, file, saved=True, root=_root(asked, setup, loaded.records))
+    # a session may have been resumed in another directory
+    place = root_of(loaded.records) if asked.resolve else root_of_next(loaded.records, asked.word)
+    work = setup.root if is_at(place, setup.root) else Path(place)
+    session = Session(loaded.records, file, saved=True, root=work)
     try:
         root, identifier, own = session.root, session.header.session_id, setup.own_folders()
         if root != setup.root and not asked.show:
@@ -168,12 +144,6 @@ def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[Tur
         yield TurnUndo(session, lambda: checkpoints, lambda event: _say(bus, event), memory), file is None
     finally:
         session.close()
-
-
-def _root(asked: _UndoOptions, setup: Setup, records: Sequence[AnyRecord]) -> Path:
-    """Return the directory whose files are restored: a session may have been resumed in another one."""
-    place = root_of(records) if asked.resolve else root_of_next(records, asked.word)
-    return setup.root if is_at(place, setup.root) else Path(place)
 
 
 def _check_root(asked: _UndoOptions, root: Path, identifier: str) -> None:
@@ -215,8 +185,8 @@ def _say(bus: EventBus, event: AnyEvent) -> None:
 async def _answer(asked: _UndoOptions, history: TurnUndo, is_held: bool) -> int:
     if asked.show:
         return _show_turns(history) if asked.word == "undo" else _show_undone(history)
-    if asked.resolve is not None:
-        return _tell("Decided.", await history.resolve(asked.resolve, asked.paths))
+    if asked.resolve:
+        return _tell("Decided.", await history.resolve(_CHOICES[asked.resolve], asked.paths))
     if asked.dry_run:
         return await _rehearse(asked, history, is_held)
     if asked.word == "undo":
@@ -252,8 +222,9 @@ def _turn(history: TurnUndo, asked: _UndoOptions) -> str:
 
 async def _settle(asked: _UndoOptions, history: TurnUndo, title: str, report: RestoreReport) -> int:
     """Resolve skipped files as the command line requests, and print the result."""
-    if asked.conflicts != "mine" and any(conflict.decidable for conflict in report.conflicts):
-        decided = await history.resolve(asked.conflicts)
+    choice = _CHOICES[asked.conflicts]
+    if choice != "mine" and any(conflict.decidable for conflict in report.conflicts):
+        decided = await history.resolve(choice)
         done = {change.path for change in decided.restored}
         why = {conflict.path: conflict for conflict in decided.conflicts}
         left = tuple(why.get(each.path, each) for each in report.conflicts if each.path not in done)

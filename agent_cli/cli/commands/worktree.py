@@ -20,6 +20,7 @@ from agent_cli.workspace.worktrees.clean import WorktreeInfo, clean_worktrees, l
 from agent_cli.workspace.worktrees.merge import MergeResult, merge, patch
 from agent_cli.workspace.worktrees.worktree import Worktree, WorktreeError, this_process, worktrees
 
+from ..services.completion import completing
 from ..services.worktree_session import with_git
 from .sessions.output import emit, size
 
@@ -31,10 +32,7 @@ def _folder() -> Path:
     return worktrees_dir(state_dir())
 
 
-def _names(incomplete: str) -> list[str]:
-    return sorted({each.name for each in worktrees(_folder()) if each.name.startswith(incomplete)})
-
-
+_names = completing(lambda: sorted({each.name for each in worktrees(_folder())}))
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="The worktree.", autocompletion=_names)]
 
 
@@ -66,8 +64,11 @@ def merge_command(
             emit([f"Nothing is changed in the worktree {name}."])
             return 0
         emit(sanitized(text).splitlines())
-        if not yes and not _agreed(f"Merge this into {found.root}?"):
-            return 1
+        if not yes:
+            if not sys.stdin.isatty():
+                raise UsageError("nobody can be asked here; write --yes to merge")
+            if input(f"Merge this into {found.root}? [y/N] ").strip().lower() not in ("y", "yes"):
+                return 1
         result = with_git(lambda run: merge(found, Path(found.root), run))
     except (WorktreeError, OSError) as error:
         raise StoreError(str(error)) from error
@@ -105,12 +106,6 @@ def _named(name: str) -> Worktree:
         case several:
             roots = ", ".join(each.root for each in several)
             raise UsageError(f"several repositories have a worktree {name!r}: {roots}; write the command in one")
-
-
-def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked here; write --yes to merge")
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _told(result: MergeResult, found: Worktree) -> int:

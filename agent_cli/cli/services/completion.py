@@ -4,12 +4,12 @@ Separate from the commands, several of which take the id of a session, or option
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from agent_cli.bootstrap.options import Option, UsageError
+from agent_cli.bootstrap.options import SHARED, Option, UsageError
 from agent_cli.config.layer import ConfigError
 from agent_cli.store.session_file import StoreError
 
@@ -31,55 +31,61 @@ def session_ids(incomplete: str) -> list[tuple[str, str]]:
     return [(info.id, one_line(info.title, _TITLE_CHARS)) for info in infos if info.id.startswith(incomplete)]
 
 
-def server_names(incomplete: str) -> list[str]:
-    """Return the MCP servers with this prefix; none if they cannot be read."""
+def completing(values: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return a completion of the values with the typed prefix; of none if they cannot be read."""
+
+    def offer(incomplete: str) -> list[str]:
+        from agent_cli.extensions.plugins.plugin import PluginError
+
+        try:
+            return [value for value in values() if value.startswith(incomplete)]
+        except (UsageError, ConfigError, StoreError, PluginError, OSError):
+            return []
+
+    return offer
+
+
+@completing
+def server_names() -> Iterable[str]:
+    """Return the MCP servers."""
     from agent_cli.bootstrap.mcp_servers import every_server, found_servers
     from agent_cli.bootstrap.setup import Setup
 
-    try:
-        found = found_servers(Setup())
-    except (UsageError, ConfigError, OSError):
-        return []
-    return [each.name for each in every_server(found) if each.name.startswith(incomplete)]
+    return (each.name for each in every_server(found_servers(Setup())))
 
 
-def plugin_names(incomplete: str) -> list[str]:
-    """Return the plug-ins with this prefix; none if they cannot be read."""
+@completing
+def plugin_names() -> Iterable[str]:
+    """Return the plug-ins."""
     from agent_cli.bootstrap.plugins import store_of
     from agent_cli.bootstrap.setup import Setup
-    from agent_cli.extensions.plugins.plugin import PluginError
 
-    try:
-        found = store_of(Setup()).installed()
-    except (UsageError, ConfigError, PluginError, OSError):
-        return []
-    return [name for name in found if name.startswith(incomplete)]
+    return store_of(Setup()).installed()
 
 
-def model_names(incomplete: str) -> list[str]:
-    """Return the known models with this prefix."""
-    return _beginning(_models)(incomplete)
+@completing
+def model_names() -> Iterable[str]:
+    """Return the known models."""
+    from agent_cli.model.catalog.catalog import known
+
+    return (info.name for info in known(""))
 
 
-def config_keys(incomplete: str) -> list[str]:
-    """Return the configuration keys with this prefix, those of nested keys included; none if the configuration
-    cannot be read."""
+@completing
+def config_keys() -> Iterable[str]:
+    """Return the configuration keys, those of nested keys included."""
     import msgspec
 
     from agent_cli.bootstrap.setup import Setup
 
     from .listings.settings import flatten
 
-    try:
-        keys = [key for key, _ in flatten(msgspec.to_builtins(Setup().config))]
-    except (UsageError, ConfigError, OSError):
-        return []
-    return [key for key in keys if key.startswith(incomplete)]
+    return (key for key, _ in flatten(msgspec.to_builtins(Setup().config)))
 
 
 def one_of(*words: str) -> Callable[[str], list[str]]:
     """Return a completion of fixed words."""
-    return _beginning(lambda: words)
+    return completing(lambda: words)
 
 
 def option(
@@ -105,38 +111,52 @@ def option_parameter(option: Option) -> inspect.Parameter:
         "flag": (bool, False),
         "list": (list[str] | None, None),
     }
-    kind, default = kinds[option.kind]
+    known: dict[str, Callable[[str], Any]] = dict.fromkeys(("resume", "session"), session_ids)
+    known["model"] = model_names
+    words = option.choices or (tuple(option.value.split("|")) if "|" in option.value else ())
+    kind, absent = kinds[option.kind]
     name = f"{option.key}_" if option.key in ("continue",) else option.key
     offered = typer.Option(
         *option.names,
         help=option.help,
-        metavar="|".join(option.choices) or option.value or None,
-        autocompletion=_offering(option),
+        metavar="|".join(words) or option.value or None,
+        min=option.least,
+        autocompletion=one_of(*words) if words else known.get(option.key),
     )
-    return keyword(name, Annotated[kind, offered], default)
+    return keyword(name, Annotated[kind, offered], absent if option.default is None else option.default)
 
 
-def _offering(option: Option) -> Callable[[str], Any] | None:
-    """Return the shell completion of an option's values, if they are known."""
-    if option.choices:
-        return one_of(*option.choices)
-    known: dict[str, Callable[[str], Any]] = {"model": model_names, "resume": session_ids}
-    return known.get(option.key)
+def with_options(*options: Option) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator that adds options to a command, which receives as `given`, by key, those that have a
+    value."""
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        own = [each for each in inspect.signature(command).parameters.values() if each.name != "given"]
+
+        def run(**values: Any) -> int:
+            taken = {option: values.pop(option.key) for option in options}
+            for option, value in taken.items():
+                if option.choices and value is not None and value not in option.choices:
+                    raise UsageError(f"{option.names[0]}: {value!r} is not one of {', '.join(option.choices)}")
+            given = {each.key: value for each, value in taken.items() if value is not None and value is not False}
+            return command(**values, given=given)
+
+        run.__doc__ = command.__doc__
+        declare(run, (*own, *map(option_parameter, options)))
+        return run
+
+    return decorate
 
 
-def _beginning(values: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Return a completion of the values with the typed prefix."""
-
-    def offer(incomplete: str) -> list[str]:
-        return [value for value in values() if value.startswith(incomplete)]
-
-    return offer
+def shared(*keys: str) -> Iterator[Option]:
+    """Yield options of a session, by key."""
+    return (each for each in SHARED if each.key in keys)
 
 
-def _models() -> Iterable[str]:
-    from agent_cli.model.catalog.catalog import known
-
-    return (info.name for info in known(""))
+def declare(function: Any, parameters: Sequence[inspect.Parameter]) -> None:
+    """Give a function these parameters, for Typer."""
+    function.__signature__ = inspect.Signature(parameters)
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
 
 
 def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:

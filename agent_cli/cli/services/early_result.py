@@ -2,6 +2,7 @@
 neither a key nor a local server yet."""
 
 import contextlib
+import errno
 import sys
 import time
 from collections.abc import Sequence
@@ -94,6 +95,8 @@ def _explained(error: BaseException) -> tuple[StopReason, ErrorInfo]:
             return "bad_model", ErrorInfo(error.kind, str(error))
         case UsageError() | ConfigError() | RuleError() | NoSession():
             return "usage_error", ErrorInfo("usage_error", str(error))
+        case OSError(errno=errno.ENAMETOOLONG):
+            return "usage_error", ErrorInfo("usage_error", str(error.strerror))
         case StoreError():
             return "internal_error", ErrorInfo("not_done", str(error))
         case KeyboardInterrupt():

@@ -157,6 +157,7 @@ class AcpAgent:
         if session is None or session.hosted is not hosted:
             services = self._host.services(hosted.opened)
             session = self._sessions[hosted.session_id] = ClientSession(hosted, services, self.peer, self._client)
+            session.folders += opening.folders
         if buffers is not None:
             buffers.warn = session.warn
         return session
@@ -212,7 +213,7 @@ class AcpAgent:
         given = wire.read(params, wire.Prompt)
         session = self._open_session(params)
         prompt = session.open_prompt()
-        reader = PromptReader((session.hosted.client.snapshot().cwd,), self._host.picture)
+        reader = PromptReader(session.folders, self._host.picture)
         try:
             content = await asyncio.to_thread(reader.read, given.prompt)
         except BaseException:

@@ -89,11 +89,11 @@ class Asking:
     async def _ask(self, event: ApprovalRequested | QuestionAsked) -> None:
         """Ask the user. Without a client there is no answer: the session's closer stops the turn."""
         with contextlib.suppress(Disconnected):
-            await (self._approve(event) if isinstance(event, ApprovalRequested) else self._question(event))
-
-    async def _approve(self, event: ApprovalRequested) -> None:
-        decisions = [await self._decision(event, item) for item in event.items]
-        await self._client.submit(ApprovalAnswer(event.request_id, tuple(decisions)))
+            if isinstance(event, QuestionAsked):
+                await self._question(event)
+                return
+            decisions = [await self._decision(event, item) for item in event.items]
+            await self._client.submit(ApprovalAnswer(event.request_id, tuple(decisions)))
 
     async def _decision(self, event: ApprovalRequested, item: ApprovalItem) -> Decision:
         if item.grant and item.grant in self._refused:
@@ -118,17 +118,14 @@ class Asking:
 
     async def _question(self, event: QuestionAsked) -> None:
         message = clean("\n".join(filter(None, (asker(event), event.question))))
-        said: str | None
         if self._abilities.shows_forms:
-            said = await self._form(Question(message, event.options))
+            question = Question(message, event.options)
+            form = {"mode": "form", "message": message, "requestedSchema": question.form}
+            answer = await self._asked("elicitation/create", {"sessionId": self._session_id, **form})
+            said = question.answer_in(answer.get("content")) if answer.get("action") == "accept" else None
         else:
             said = await self.pick(message, [(option, option) for option in event.options]) or None
         await self._client.submit(QuestionAnswer(event.request_id, reply(said, event)))
-
-    async def _form(self, question: Question) -> str | None:
-        form = {"mode": "form", "message": question.message, "requestedSchema": question.form}
-        answer = await self._asked("elicitation/create", {"sessionId": self._session_id, **form})
-        return question.answer_in(answer.get("content")) if answer.get("action") == "accept" else None
 
     async def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return the client's result; empty for an error, and for a result that is not an object."""

@@ -146,28 +146,19 @@ def diff_content(text: str, cwd: str) -> list[dict[str, Any]]:
             untold += [] if all(each.startswith(_NAMES) for each in head) else head
             head = []
             continue
-        if _begins_file(row, head):
+        is_second = row.startswith("--- ") and any(each.startswith("+++ ") for each in head)
+        if is_second or row.startswith("diff --git "):  # another file begins
             untold, head = [*untold, *head], []
         if row.startswith("--- "):
             before = row[4:]
         elif row.startswith("+++ "):
-            path = _place(row[4:] if row[4:] != _NOTHING else before, cwd)
+            name = re.sub(r"^[ab]/", "", row[4:] if row[4:] != _NOTHING else before)
+            path = os.path.normpath(os.path.join(cwd, name))
         if row.startswith(_CUT):
             untold.append(f"{path}: {row}")
         elif row.startswith((*_NAMES, *_FACTS)):
             head.append(row)
     return [*hunks, *output_content("\n".join([*untold, *head]))]
-
-
-def _begins_file(row: str, head: Sequence[str]) -> bool:
-    """Return True if a row begins another file than the rows before it are about."""
-    return row.startswith("diff --git ") or (
-        row.startswith("--- ") and any(each.startswith("+++ ") for each in head)
-    )
-
-
-def _place(name: str, cwd: str) -> str:
-    return os.path.normpath(os.path.join(cwd, re.sub(r"^[ab]/", "", name)))
 
 
 def _hunk(rows: Sequence[str], at: int, old_lines: int, new_lines: int) -> tuple[str, str, int]:

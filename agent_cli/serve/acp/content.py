@@ -11,7 +11,7 @@ import msgspec
 
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import AttachedText, UserInput
-from agent_cli.protocol.paths import can_be_path
+from agent_cli.protocol.paths import can_be_path, is_inside
 
 from ..jsonrpc.messages import INVALID_PARAMS, RpcError
 from ..sessions.host import HostError
@@ -100,7 +100,7 @@ class PromptReader:
         """Return an embedded text: a file of the workspace as if mentioned, any other as untrusted text."""
         name, path = self._name(uri), file_of(uri)
         whole = f'<resource uri="{name.translate(_QUOTED)}">\n{text}\n</resource>'
-        is_own = path is not None and self._holds(path)
+        is_own = path is not None and is_inside(os.path.realpath(path), self._folders)
         return AttachedText(name, whole, source="" if is_own else name, kind="resource")
 
     def _name(self, uri: str) -> str:
@@ -108,12 +108,12 @@ class PromptReader:
         return f"{self._relative(path)}{_lines(uri)}" if path is not None else uri
 
     def _relative(self, path: str) -> str:
-        root = self._folders[0]
-        return os.path.relpath(path, root) if _is_below(os.path.realpath(path), root) else path
-
-    def _holds(self, path: str) -> bool:
-        real = os.path.realpath(path)
-        return any(_is_below(real, folder) for folder in self._folders)
+        """Return the path from the first folder, however the editor came there; of a file elsewhere as given."""
+        root, real = self._folders[0], os.path.realpath(path)
+        if not is_inside(real, [root]):
+            return path
+        named = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        return os.path.relpath(named if is_inside(named, [root]) else real, root)
 
 
 _QUOTED = str.maketrans('"<>', "'()")
@@ -139,10 +139,6 @@ def _lines(uri: str) -> str:
     if not first.isdecimal():
         return ""
     return f":{first}-{last}" if last.isdecimal() else f":{first}"
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _joined(parts: Sequence[str]) -> str:

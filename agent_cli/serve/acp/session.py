@@ -39,6 +39,8 @@ class ClientSession:
     ) -> None:
         """Nothing is sent before `begin`."""
         self.hosted = hosted
+        self.folders: tuple[str, ...] = (hosted.client.snapshot().cwd,)
+        """The folders that the user works in, that of the session first."""
         self._services = services
         self._peer = peer
         self._updates = Updates(hosted.client.snapshot().cwd, client, services)

@@ -6,7 +6,7 @@ from typing import Any
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Snapshot
-from agent_cli.protocol.messages import PlanItem, new_id
+from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.sanitize import clean
 
 from . import calls
@@ -76,7 +76,11 @@ class Updates:
             case ev.ToolCallFinished():
                 yield from self._finished(event)
             case ev.PlanUpdated(items=items):
-                yield {"sessionUpdate": "plan", "entries": list(map(_entry, items))}
+                entries = [
+                    {"content": clean(each.text), "priority": "medium", "status": _PLAN[each.status]}
+                    for each in items
+                ]
+                yield {"sessionUpdate": "plan", "entries": entries}
             case ev.AgentChanged() | ev.AgentEvent():
                 yield from self._of_agent(event)
             case ev.SettingsChanged():
@@ -240,10 +244,6 @@ def _call_id(agent_name: str, call_id: str) -> str:
 def _task_of(arguments: Any) -> str | None:
     task = arguments.get("task") if isinstance(arguments, dict) else None
     return task.strip() if isinstance(task, str) else None
-
-
-def _entry(item: PlanItem) -> dict[str, str]:
-    return {"content": clean(item.text), "priority": "medium", "status": _PLAN[item.status]}
 
 
 def usage(now: Snapshot) -> Update | None:

@@ -76,7 +76,8 @@ class Connection:
         method = m.METHODS.get(name)
         try:
             if method is None:
-                return await self._submit(name, given)
+                session_id, operation = read_operation(name, given)
+                return m.Submitted(submission_id=await self._session(session_id).client.submit(operation))
             return await self._answer(read(given, method.params))
         except HostError as error:
             raise RpcError(SESSION_ERROR, str(error)) from error
@@ -147,12 +148,14 @@ class Connection:
         if params.fork and not params.session_id:
             refuse("a copy needs `session_id`, the session that it is of - at `$.fork`")
         before = self._hub.open_sessions
-        session = await self._hub.open(self._opening(params))
+        cwd = params.cwd or ("" if params.session_id else self._facts.cwd)
+        given = msgspec.structs.asdict(params) | {"cwd": cwd}
+        del given["after"]
+        session = await self._hub.open(Opening(**given))
         started = session not in before
         if not started and (params.after or 0) > session.log.last:
             refuse(f"the last event is number {session.log.last}; `seq` of an answer is one - at `$.after`")
-        if (watching := self._watched.pop(session, None)) is not None:
-            await _stopped(watching)
+        await self._leave(session)
         after = 0 if started else session.log.last if params.after is None else params.after
         with _held():
             reader = session.log.reader(after, self._stuck.set)
@@ -168,21 +171,12 @@ class Connection:
             pending=session.pending,
         )
 
-    def _opening(self, params: m.SessionOpen) -> Opening:
-        given = msgspec.structs.asdict(params)
-        del given["after"]
-        return Opening(**{**given, "cwd": params.cwd or ("" if params.session_id else self._facts.cwd)})
-
     def _session(self, session_id: str) -> HostedSession:
         """Return an open session."""
         if (session := self._hub.find(session_id)) is None:
             problem = f"No session {session_id[:100]!r} is open; `session/open` opens one."
             raise RpcError(INVALID_PARAMS, problem, {"field": "session_id", "problem": problem})
         return session
-
-    async def _submit(self, name: str, given: dict[str, Any]) -> m.Submitted:
-        session_id, operation = read_operation(name, given)
-        return m.Submitted(submission_id=await self._session(session_id).client.submit(operation))
 
     def _delete(self, session_id: str) -> m.Nothing:
         identifier = session_id if self._hub.find(session_id) is not None else self._host.find(session_id)

@@ -38,7 +38,9 @@ def read_operation(method: str, given: dict[str, Any]) -> tuple[str, Operation]:
         RpcError: there is no such method, or its params are invalid.
     """
     if method not in operation_json.NAMES:
-        raise RpcError(METHOD_NOT_FOUND, f"There is no method `{method[:100]}`.{_meant(method)}")
+        near = get_close_matches(method, (*METHODS, *operation_json.NAMES), 1)
+        meant = f"Did you mean `{near[0]}`?" if near else "`initialize` returns them all."
+        raise RpcError(METHOD_NOT_FOUND, f"There is no method `{method[:100]}`. {meant}")
     fields = {name: value for name, value in given.items() if name != "session_id"}
     session_id = given.get("session_id")
     if not isinstance(session_id, str):
@@ -81,8 +83,3 @@ def refuse(problem: str, fields: tuple[str, ...] = ()) -> NoReturn:
         data["fields"] = fields
         problem += f"; the fields are {', '.join(fields)}"
     raise RpcError(INVALID_PARAMS, f"Wrong params: {problem}.", data)
-
-
-def _meant(method: str) -> str:
-    near = get_close_matches(method, (*METHODS, *operation_json.NAMES), 1)
-    return f" Did you mean `{near[0]}`?" if near else " `initialize` returns them all."

@@ -41,13 +41,14 @@ def schema() -> dict[str, Any]:
         operation = parts.pop(ref.rpartition("/")[2])
         described = operation.pop("description", "")
         methods[name] = _method(described, _for_session(operation), by_kind[Submitted])
+    results = {json.dumps(each["result"]): each["result"] for each in methods.values()}
     without = {name for name, each in METHODS.items() if not any(f.required for f in fields(each.params))}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"agent serve, protocol {PROTOCOL_VERSION}",
         "anyOf": [
             *(_request(name, each["params"], optional=name in without) for name, each in methods.items()),
-            _answer({"result": {"anyOf": _distinct(each["result"] for each in methods.values())}}, _ID),
+            _answer({"result": {"anyOf": [*results.values()]}}, _ID),
             _answer({"error": _ERROR}, {"type": ["integer", "string", "null"]}),
             _notification(EVENT, by_kind[EventParams]),
             _notification(CANCEL_METHOD, {"type": "object", "properties": {"requestId": _ID}}),
@@ -91,7 +92,3 @@ def _answer(what: dict[str, Any], identifier: dict[str, Any]) -> dict[str, Any]:
 def _message(parts: dict[str, Any]) -> dict[str, Any]:
     properties = {"jsonrpc": {"const": "2.0"}, **parts}
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
-
-
-def _distinct(refs: Any) -> list[dict[str, Any]]:
-    return list({json.dumps(each): each for each in refs}.values())

@@ -25,7 +25,9 @@ async def agents(context: CommandContext, argument: str) -> None:
     if word in _ACTIONS:
         await _control(context, cast(Literal["stop", "send", "merge"], word), rest.strip())
     elif word == "types":
-        context.say("\n".join(await _type_rows(context)))
+        found = await asyncio.to_thread(context.host.agent_types)
+        rows = [row for each in found for row in _type(each, context.theme, context.columns)]
+        context.say("\n".join(rows) or "Sub-agents cannot be started here.")
     elif word:
         await _show(context, argument.strip())
     else:
@@ -103,12 +105,6 @@ async def _show(context: CommandContext, name: str) -> None:
     if agent.session_path:
         transcript = await asyncio.to_thread(context.host.agent_transcript, agent.session_path)
         context.show_turns(transcript.turns, transcript.count)
-
-
-async def _type_rows(context: CommandContext) -> list[str]:
-    found = await asyncio.to_thread(context.host.agent_types)
-    rows = [row for each in found for row in _type(each, context.theme, context.columns)]
-    return rows or ["Sub-agents cannot be started here."]
 
 
 def _type(each: AgentType, theme: Theme, columns: int) -> list[str]:

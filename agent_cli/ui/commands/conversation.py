@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from agent_cli.protocol.client import ContextItem, ContextPicture
+from agent_cli.protocol.client import ContextItem, ContextPicture, RewindPoint
 from agent_cli.protocol.operations import Choice as Decided
 from agent_cli.protocol.operations import (
     Compact,
@@ -21,12 +21,12 @@ from agent_cli.protocol.sanitize import clean
 
 from ..text import lines
 from .api import Choice, CommandContext
-from .rewind_list import choices, find_point
 
 _NOTICED = 0.1
 """Share of the whole by which the parts may miss it without a word."""
 _BAR = 40
 _LARGEST = 8
+_MAX_ROWS = 40
 _MARKS: dict[str, Mark] = {"drop": "dropped", "pin": "pinned", "keep": ""}
 _DECIDED: tuple[Decided, ...] = get_args(Decided)
 _OTHER_WORDS = {"keep": "mine", "take": "old"}
@@ -63,18 +63,14 @@ async def context(context: CommandContext, argument: str) -> None:
     if not word:
         context.say("\n".join(render_context(picture, context)), wrap=False)
         return
-    item = _numbered(picture.items, number)
+    numbered = {str(at): item for at, item in enumerate(picture.items, 1)}
+    item = numbered.get(number.strip().lstrip("0"))
     if word not in _MARKS or item is None:
         context.say("/context drop N removes a message, pin N keeps it word for word, keep N takes either back.")
         return
     await context.submit(MarkMessage(item.message_id, _MARKS[word], int(number)))
     was = " (it was pinned)" if item.mark == "pinned" and word == "drop" else ""
     context.say(f"· {number.strip()} is {_MARKS[word] or 'as any other'}{was}: {lines.one_line(item.label, 80)}")
-
-
-def _numbered(items: tuple[ContextItem, ...], number: str) -> ContextItem | None:
-    number = number.strip()
-    return items[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(items) else None
 
 
 def render_context(picture: ContextPicture, context: CommandContext) -> list[str]:
@@ -169,7 +165,7 @@ async def rewind(context: CommandContext, argument: str) -> None:
         context.say("There is no prompt to go back to yet.")
         return
     if not number:
-        number = await context.pick("Go back to before which prompt?", choices(points))
+        number = await context.pick("Go back to before which prompt?", _choices(points))
         if number:
             picks = [Choice(value, meaning) for value, meaning in _WHATS.items()]
             what = await context.pick("What should go back?", picks)
@@ -221,3 +217,34 @@ async def memory(context: CommandContext, argument: str) -> None:
         rows.append(context.theme.paint("muted", f"    {clean(block.path)}"))
         rows += [f"    {row}" for row in clean(block.text).splitlines()] if chosen else []
     context.say("\n".join([*rows, "They are Markdown files: change them with any editor."]), wrap=False)
+
+
+def find_point(points: tuple[RewindPoint, ...], number: str) -> RewindPoint | None:
+    """Return the rewind point with this number."""
+    return next((each for each in points if str(each.number) == number.strip()), None)
+
+
+def render_points(points: tuple[RewindPoint, ...]) -> list[str]:
+    """Return a row for each rewind point, oldest first, so that the newest is next to the input line."""
+    rows = [f"  … and {len(points) - _MAX_ROWS} earlier ones"] if len(points) > _MAX_ROWS else []
+    for each in points[-_MAX_ROWS:]:
+        prompt = lines.one_line(each.prompt, 70)
+        rows.append(f"  {each.number:>3}  {lines.ago(each.time):>10}  {prompt}  ({_changed_files(each)})")
+    return rows
+
+
+def _choices(points: tuple[RewindPoint, ...]) -> list[Choice]:
+    """Return the rewind points as choices, newest first; the value is the number."""
+    return [
+        Choice(
+            str(each.number),
+            lines.one_line(each.prompt, 100),
+            f"{each.number} · {lines.ago(each.time)} · {_changed_files(each)}",
+        )
+        for each in reversed(points)
+    ]
+
+
+def _changed_files(each: RewindPoint) -> str:
+    files = f"{len(each.changed)} files" if len(each.changed) > 1 else "".join(each.changed)
+    return lines.one_line(files, 60) or ("files changed" if each.has_checkpoint else "no file changed")

@@ -77,8 +77,7 @@ def _details(server: ServerStatus, theme: Theme) -> str:
         "tools": ", ".join(server.tools),
         "prompts": ", ".join(server.prompts),
     }
-    rows = [theme.paint("strong", _word(server.name))]
-    rows += [f"  {name}: {lines.one_line(value, 2_000)}" for name, value in facts.items() if value]
+    rows = _with_facts(theme.paint("strong", _word(server.name)), facts)
     if server.log:
         rows += ["  last words on stderr:", *(f"    {lines.one_line(line, 200)}" for line in server.log[-8:])]
     return "\n".join(rows)
@@ -160,7 +159,8 @@ async def skills(context: CommandContext, argument: str) -> None:
     name = argument.strip().removeprefix("/")
     one = next((skill for skill in found if skill.name == name), None)
     if one is not None:
-        context.say("\n".join(_skill_details(one, context.theme)))
+        facts = {"state": one.state, "from": one.origin, "file": one.place, "for": one.about}
+        context.say("\n".join(_with_facts(context.theme.paint("strong", lines.one_line(one.name, 60)), facts)))
     elif name:
         context.say(f"There is no skill {_word(name)}. /skills lists them.")
     elif not found and not notes:
@@ -179,7 +179,5 @@ def _skill_rows(skill: SkillLine, theme: Theme, columns: int) -> list[str]:
     ]
 
 
-def _skill_details(skill: SkillLine, theme: Theme) -> list[str]:
-    facts = {"state": skill.state, "from": skill.origin, "file": skill.place, "for": skill.about}
-    rows = [f"  {name}: {lines.one_line(value, 2_000)}" for name, value in facts.items() if value]
-    return [theme.paint("strong", lines.one_line(skill.name, 60)), *rows]
+def _with_facts(head: str, facts: dict[str, str]) -> list[str]:
+    return [head, *(f"  {name}: {lines.one_line(value, 2_000)}" for name, value in facts.items() if value)]

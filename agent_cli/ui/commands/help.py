@@ -27,7 +27,9 @@ async def show_commands(context: CommandContext, argument: str) -> None:
         rows += ["", context.theme.paint("strong", group)]
         for command in TABLE.values():
             if command.group == group:
-                rows += _row(command.name, command.arguments, _explained(command), width, context.theme)
+                others = ", ".join(f"/{other}" for other in other_names(command))
+                text = f"{command.help} ({others})" if others else command.help
+                rows += _row(command.name, command.arguments, text, width, context.theme)
     rows += await _own_commands(context, width)
     last = "? lists the keys. In a shell, `agent help TOPIC` explains more."
     context.say("\n".join([*rows[1:], "", *lines.wrap(last, width)]), wrap=False)
@@ -36,11 +38,6 @@ async def show_commands(context: CommandContext, argument: str) -> None:
 def other_names(command: Command) -> list[str]:
     """Return the other names of a command."""
     return [other for other, name in OTHER_NAMES.items() if name == command.name]
-
-
-def _explained(command: Command) -> str:
-    others = ", ".join(f"/{other}" for other in other_names(command))
-    return f"{command.help} ({others})" if others else command.help
 
 
 def _row(name: str, arguments: str, text: str, width: int, theme: Theme) -> Iterator[str]:

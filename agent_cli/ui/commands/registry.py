@@ -9,12 +9,12 @@ imported on first use.
 import asyncio
 import importlib
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import get_args
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, get_args
 
-from agent_cli.config.schema import Effort
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.lazy_regex import lazy_regex
+from agent_cli.protocol.usage import EFFORTS
 
 from ..services import OwnCommand
 from ..text import lines
@@ -88,16 +88,12 @@ async def run(context: CommandContext, name: str, argument: str) -> None:
     from .custom import run as run_own
 
     if command := TABLE.get(ALIASES.get(name, name)):
-        await _run_row(context, command, argument)
+        if command.idle and context.client.snapshot().busy:
+            context.say(f"/{command.name} has to wait: a turn is running. Ctrl-C stops it.")
+        else:
+            await command.run(context, argument)
     elif not await run_own(context, name, argument):
         await _run_other(context, name, argument)
-
-
-async def _run_row(context: CommandContext, command: Command, argument: str) -> None:
-    if command.idle and context.client.snapshot().busy:
-        context.say(f"/{command.name} has to wait: a turn is running. Ctrl-C stops it.")
-    else:
-        await command.run(context, argument)
 
 
 async def _run_other(context: CommandContext, name: str, argument: str) -> None:
@@ -139,13 +135,9 @@ async def _more(context: CommandContext, argument: str) -> None:
     context.expand()
 
 
-def _in(module: str, name: str) -> Callable[[CommandContext, str], Awaitable[None]]:
-    """Return a command from a module that is imported on first use."""
-
-    async def run(context: CommandContext, argument: str) -> None:
-        await getattr(importlib.import_module(f".{module}", __package__), name)(context, argument)
-
-    return run
+def _in(module: str, name: str) -> Callable[..., Any]:
+    """Return a command, or the names to offer for one, from a module that is imported on first use."""
+    return lambda *given: getattr(importlib.import_module(f".{module}", __package__), name)(*given)
 
 
 def _numbers(context: CommandContext) -> list[str]:
@@ -162,15 +154,6 @@ def _marked(context: CommandContext) -> list[str]:
     return [f"{word} {number}" for word in ("drop", "pin", "keep") for number in items]
 
 
-def _names_in(module: str, name: str) -> Callable[[CommandContext], Iterable[str]]:
-    """Return the names to offer from a module that is imported on first use."""
-    return lambda context: getattr(importlib.import_module(f".{module}", __package__), name)(context)
-
-
-def _skills(context: CommandContext) -> Iterable[str]:
-    return (skill.name for skill in context.host.skills()[0])
-
-
 _TALK, _CONTEXT, _FILES, _MODEL, _SESSION, _SETTINGS, _HELP = get_args(Group)
 _ROWS = (
     Command(_HELP, "help", "", "list the commands", _in("help", "show_commands")),
@@ -184,7 +167,7 @@ _ROWS = (
     ),
     Command(
         _MODEL, "effort", "[LEVEL]", "show or change the reasoning effort",
-        _in("settings", "effort"), lambda _: get_args(Effort)
+        _in("settings", "effort"), lambda _: EFFORTS
     ),
     Command(
         _MODEL, "permissions", "[remove [RULE]]", "list the rules in force, or remove a saved one",
@@ -223,7 +206,7 @@ _ROWS = (
     Command(
         _TALK, "agents", "[NAME|stop NAME|send NAME TEXT|merge NAME|types]",
         "list sub-agents, show what one did, or act on it", _in("agents", "agents"),
-        _names_in("agents", "agent_names"),
+        _in("agents", "agent_names"),
     ),
     Command(_SESSION, "status", "", "show session, model, mode and sandbox", _in("inspect", "status")),
     Command(_SESSION, "cost", "", "show tokens and cost so far", _in("inspect", "cost")),
@@ -272,20 +255,20 @@ _ROWS = (
     Command(_MODEL, "tools", "", "list the model's tools", _in("settings", "tools")),
     Command(
         _MODEL, "mcp", "[NAME]", "show MCP servers; restart, on or off NAME changes one", _in("extensions", "mcp"),
-        _names_in("extensions", "server_names"),
+        _in("extensions", "server_names"),
     ),
     Command(
         _SETTINGS, "hooks", "[on|off NAME]", "show hooks and their last runs, or switch one",
-        _in("extensions", "hooks"), _names_in("extensions", "hook_names"),
+        _in("extensions", "hooks"), _in("extensions", "hook_names"),
     ),
     Command(
         _MODEL, "skills", "[NAME]", "list skills, or show one; /NAME and $NAME call it",
-        _in("extensions", "skills"), _skills,
+        _in("extensions", "skills"), lambda context: (skill.name for skill in context.host.skills()[0]),
     ),
     Command(_SETTINGS, "plugins", "", "list plug-ins", _in("extensions", "plugins")),
     Command(
         _SETTINGS, "theme", "[NAME]", "change the colours", _in("settings", "theme"),
-        _names_in("settings", "theme_names"),
+        _in("settings", "theme_names"),
     ),
     Command(
         _SETTINGS, "config", "[KEY]", "show the configuration, and where each value comes from",

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.protocol.client import RewindPoint
 from agent_cli.protocol.operations import Rename
 from agent_cli.protocol.sanitize import clean
 
 from ..services import SessionLine
 from ..text import lines
 from .api import Choice, CommandContext, ExitReason
-from .rewind_list import find_point, render_points
+from .conversation import find_point, render_points
 
 _MAX_ROWS = 40
 _NONE = "There are no saved sessions here."
@@ -117,12 +116,9 @@ async def fork(context: CommandContext, argument: str) -> None:
     elif found := find_point(points, argument):
         context.exit_repl(ExitReason("fork", now.session_id, found.turn_id))
     else:
-        context.say("\n".join(_how_to_fork(points, argument)), wrap=False)
-
-
-def _how_to_fork(points: tuple[RewindPoint, ...], argument: str) -> list[str]:
-    wrong = [f"Prompt {argument} is not in the list."] if argument.isdecimal() else []
-    return [*render_points(points), *wrong, "/fork N begins a new session with what came before prompt N."]
+        wrong = [f"Prompt {argument} is not in the list."] if argument.isdecimal() else []
+        rows = [*render_points(points), *wrong, "/fork N begins a new session with what came before prompt N."]
+        context.say("\n".join(rows), wrap=False)
 
 
 async def search(context: CommandContext, argument: str) -> None:

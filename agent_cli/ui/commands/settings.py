@@ -5,9 +5,10 @@ from typing import get_args
 
 import msgspec
 
-from agent_cli.config.schema import Effort, Ui
+from agent_cli.config.schema import Ui
 from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.operations import ChangeSettings, RemoveGrant
+from agent_cli.protocol.usage import EFFORTS
 
 from ..services import ConfigLine, ModelLine
 from ..text import lines
@@ -29,7 +30,6 @@ _OTHER_MODES: dict[str, Mode] = {
     "read-only": "plan",
 }
 """Names that other agents use for modes, in lower case."""
-EFFORTS: tuple[str, ...] = get_args(Effort)
 _MAX_ROWS = 40
 _BUILT_IN = "built in"
 _NO_MATCH = "No known model has that in its name. Any name of a provider can be used: /model PROVIDER/MODEL."
@@ -194,7 +194,9 @@ async def tools(context: CommandContext, argument: str) -> None:
 async def config(context: CommandContext, argument: str) -> None:
     """`/config [KEY]`: show the values that differ from the defaults, or one key, with where they are set."""
     everything = context.host.config()
-    shown = _of(everything, argument) if argument else [line for line in everything if not line.is_default]
+    shown = [line for line in everything if not line.is_default]
+    if argument:
+        shown = [line for line in everything if line.key == argument or line.key.startswith(f"{argument}.")]
     if argument and not shown:
         context.say(f"There is no key {lines.one_line(argument, 80)}; `agent config show` lists them all.")
         return
@@ -209,10 +211,6 @@ async def config(context: CommandContext, argument: str) -> None:
         rest = lines.number(len(everything) - len(shown), "other key")
         rows.append(f"{rest} at default; /config KEY shows one.")
     context.say("\n".join(rows))
-
-
-def _of(known: Sequence[ConfigLine], key: str) -> list[ConfigLine]:
-    return [line for line in known if line.key == key or line.key.startswith(f"{key}.")]
 
 
 def _chosen_here(context: CommandContext, shown: Sequence[ConfigLine]) -> list[str]:

@@ -49,7 +49,8 @@ def render_turn(turn: TracedTurn, theme: Theme, width: int, most: int = _MOST_RO
     """Return the rows of a turn, none wider than `width` columns, with at most `most` spans."""
     title = lines.wrap(_title(turn), width - 2)
     rows = [*(theme.paint("strong", f"  {row}") for row in title), *render_shares(turn.shares, width, theme, "  ")]
-    shown = _chosen(turn.spans, most)
+    longest = sorted(range(len(turn.spans)), key=lambda at: turn.spans[at].start_s - turn.spans[at].end_s)[:most]
+    shown = [turn.spans[at] for at in sorted(longest)]
     if not shown:
         return rows
     names = [f"{'  ' * span.depth}{_name(span)}" for span in shown]
@@ -84,12 +85,6 @@ def _title(turn: TracedTurn) -> str:
     number = f"Turn {turn.number}" if turn.number else "Beside the prompts"
     used = f", {turn.used}" if turn.used else ""
     return f"{number}, {turn.began}, {duration(turn.duration_s)}{'' if turn.ended else ' so far'}{used}"
-
-
-def _chosen(spans: Sequence[TracedSpan], most: int) -> list[TracedSpan]:
-    """Return the longest spans, in order of their start."""
-    longest = sorted(range(len(spans)), key=lambda at: spans[at].start_s - spans[at].end_s)[:most]
-    return [spans[at] for at in sorted(longest)]
 
 
 def _slowest(spans: Sequence[TracedSpan], width: int) -> list[str]:

@@ -139,18 +139,15 @@ class Conversation:
         the turn that it may steer can end before the skills are loaded."""
         prompt = self._prompt(text, images)
         try:
-            is_skill = await asyncio.to_thread(self._is_skill, name)
+            known, _ = await asyncio.to_thread(self._context.host.skills)
         except BaseException:
             prompt.close()
             raise
-        if is_skill:
+        if any(skill.name == name and skill.state != "off" for skill in known):
             prompt.close()
             await self._slash(f"skill:{name}", argument)
         else:
             await prompt
-
-    def _is_skill(self, name: str) -> bool:
-        return any(skill.name == name and skill.state != "off" for skill in self._context.host.skills()[0])
 
     async def _slash(self, name: str, argument: str) -> None:
         try:

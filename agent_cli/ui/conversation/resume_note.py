@@ -50,18 +50,13 @@ def resume_line(snapshot: Snapshot) -> str:
     return f"agent resume {snapshot.session_id}" if snapshot.session_path and has_turns else ""
 
 
-def what_was_queued(now: Snapshot) -> str:
-    """Return a message about queued prompts that are in the input line after the program ended."""
-    if len(now.unsent) == 1:
-        return "What was queued when the program ended is in the input line; Enter sends it."
-    return f"{len(now.unsent)} queued prompts are in the input line; Enter sends them as one."
-
-
 def never_sent(now: Snapshot, drafts: list[str]) -> tuple[str, str]:
     """Return a message about prompts and drafts that were never sent, and the text to put into the input line. A
     draft that equals a queued prompt is the same text, queued just before the program ended."""
     drafts = [draft for draft in drafts if draft.strip() not in now.unsent]
-    said = [what_was_queued(now)] if now.unsent else []
+    said = ["What was queued when the program ended is in the input line; Enter sends it."] if now.unsent else []
+    if len(now.unsent) > 1:
+        said = [f"{len(now.unsent)} queued prompts are in the input line; Enter sends them as one."]
     said += ["What you were typing when the program ended is in the input line."] if drafts else []
     text = "\n\n".join((*now.unsent, *drafts))
     return "\n".join([*said, *lost_images(text)]), text

@@ -30,23 +30,18 @@ class Line(Protocol):
     def follow(self) -> None: ...
 
 
-class Say(Protocol):
-    """Prints lines that are already safe to print."""
-
-    def __call__(self, text: str, wrap: bool = True) -> None: ...
-
-
 class DialogQueue:
     """Passes keys and texts to dialogs, and submits their answers."""
 
     def __init__(
         self,
         line: Line,
-        say: Say,
+        say: Callable[..., None],
         submit: Callable[[Operation], None],
         changed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`say` prints lines that are already safe to print."""
         self.dialog: Dialog | None = None
         """The dialog that has the keys."""
         self._line, self._say, self._submit, self._changed = line, say, submit, changed
@@ -103,19 +98,15 @@ class DialogQueue:
         """Close all questions but those in `left`. After an answered question the next one takes the keys at
         once."""
         self._open = left
-        self._return_to_draft()
         if (closed := self.dialog) is not None and closed not in left:
+            if not closed.is_over:
+                self._line.move_to_draft()  # what was typed for it
             self.dialog = None
             if closed.is_over:
                 self.answer_now()
             else:
                 self.tick()
         self._refresh()
-
-    def _return_to_draft(self) -> None:
-        """Move text typed for a question that ends without an answer into the draft."""
-        if self.dialog and self.dialog not in self._open and not self.dialog.is_over:
-            self._line.move_to_draft()
 
     @property
     def is_new(self) -> bool:

@@ -131,7 +131,9 @@ class Conversation(Run):
                 if feeding.done():
                     feeding.result()
                 if self._is_open and any(each.done() for each in (feeding, *over)):
-                    await self._stop_listening()
+                    self._is_open = False
+                    for answer in self._refusals.values():  # nobody is left to answer
+                        await self._submit(answer)
                 elif upcoming.done():
                     await self._take(upcoming.result())
                     if self._closed:
@@ -163,12 +165,6 @@ class Conversation(Run):
             self._show(
                 OperationTaken(line=line.number, operation=line.name, submission_id=submission, time=time.time())
             )
-
-    async def _stop_listening(self) -> None:
-        """Stop accepting input and refuse every open request: nobody is left to answer."""
-        self._is_open = False
-        for answer in self._refusals.values():
-            await self._submit(answer)
 
     def _is_over(self) -> bool:
         """Return True if nothing is running and nothing more is to begin. Guidance that arrived too late for its

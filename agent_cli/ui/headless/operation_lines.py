@@ -5,14 +5,11 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.protocol.json_text import decode_json
+from agent_cli.protocol.json_text import BYTE_ORDER_MARK, decode_json
 from agent_cli.protocol.operation_json import OperationError, decode, name_of
 from agent_cli.protocol.operations import Operation, UserInput
 
 from .line_streams import MAX_LINE, Line
-
-_MARK = b"\xef\xbb\xbf"
-"""UTF-8 byte order mark, with which some programs begin their output."""
 
 
 class OperationLine(msgspec.Struct, frozen=True):
@@ -32,7 +29,7 @@ def read_operation(line: Line, prepared: Callable[[UserInput], UserInput]) -> Op
     if not line.is_whole:
         return OperationLine(line.number, wrong=f"longer than {MAX_LINE // 10**6} MB")
     try:
-        operation = _decoded(line.data.removeprefix(_MARK))
+        operation = _decoded(line.data.removeprefix(BYTE_ORDER_MARK))
         if isinstance(operation, UserInput):
             operation = prepared(operation)
     except ValueError as error:

@@ -326,7 +326,11 @@ class Run:
         result = self._result(stopped)
         self._tell(result, from_outside=stopped is not None)
         if self._format == "text":
-            text = self._rendered(result.text, rendered) if rendered else clean(result.text)
+            text = clean(result.text)
+            if rendered:
+                from .watcher import render_answer
+
+                text = render_answer(result.text, rendered, self._out.columns, self._client.snapshot)
             self._out.write(text if not text or text.endswith("\n") else text + "\n")
         else:
             self._out.write(encode(result))
@@ -341,11 +345,6 @@ class Run:
         self._err.write(f"error: the result could not be written: {self._out.failure}\n")
         code = result.exit_code if result.exit_code >= EXIT_CODES["interrupted"] else EXIT_CODES["internal_error"]
         return msgspec.structs.replace(result, exit_code=code)
-
-    def _rendered(self, text: str, settings: Ui) -> str:
-        from .watcher import render_answer
-
-        return render_answer(text, settings, self._out.columns, self._client.snapshot)
 
     def _tell(self, result: RunResult, *, from_outside: bool) -> None:
         """Report on standard error how the run ended, unless it ended normally."""
@@ -444,7 +443,11 @@ class Pipe:
         self.interrupted = 0
         """The signal that came while nobody read; 0 for none."""
         self.is_terminal = stream.isatty()
-        self.columns = _columns() if self.is_terminal else NO_WRAP
+        self.columns = NO_WRAP
+        if self.is_terminal:
+            import shutil
+
+            self.columns = shutil.get_terminal_size().columns
 
     def write(self, text: str) -> None:
         """Write and flush; do nothing after a failure."""
@@ -488,9 +491,3 @@ class Pipe:
             os.close(null)
         except (OSError, ValueError):
             pass
-
-
-def _columns() -> int:
-    import shutil
-
-    return shutil.get_terminal_size().columns

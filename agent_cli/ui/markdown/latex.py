@@ -96,10 +96,6 @@ class _Reader:
         self._at += 1
         return self._tokens[self._at - 1]
 
-    def _skip_blanks(self) -> None:
-        while self._at < len(self._tokens) and self._tokens[self._at].isspace():
-            self._at += 1
-
     def _group(self, closing: str) -> str:
         """Return the text up to a closing bracket, or to the end."""
         self._depth += 1
@@ -133,7 +129,8 @@ class _Reader:
         if (known := {**_SPACES, **_SYMBOLS}.get(name)) is not None:
             return known
         if name in _DROPPED:
-            self._drop_dot()
+            if name in ("left", "right") and self._tokens[self._at : self._at + 1] == ["."]:
+                self._at += 1  # the dot is an invisible bracket
             return ""
         if name in _PLAIN:
             return self._argument()
@@ -145,13 +142,9 @@ class _Reader:
             return letter
         raise _UnknownError
 
-    def _drop_dot(self) -> None:
-        """Drop the dot of `\\right.`, an invisible bracket."""
-        if self._tokens[self._at - 1] in ("\\left", "\\right") and self._tokens[self._at : self._at + 1] == ["."]:
-            self._at += 1
-
     def _argument(self) -> str:
-        self._skip_blanks()
+        while self._at < len(self._tokens) and self._tokens[self._at].isspace():
+            self._at += 1
         if self._next() != "{":
             raise _UnknownError
         return " ".join(self._group("}").split())

@@ -117,7 +117,10 @@ class ApprovalLines:
                 return visible(self.calls.editable or "")
             case "by hunk":
                 self._asks = "hunks"
-                return "\n".join(self._hunks())
+                found = enumerate(split_hunks(self._item.preview), 1)
+                return "\n".join(
+                    f"Hunk {at} of {self._item.hunks}\n{visible(text).rstrip()}" for at, text in found
+                )
             case "accept edits":
                 self.calls.accept_edits()
             case _:
@@ -141,11 +144,6 @@ class ApprovalLines:
             return ""
         self.calls.edit(line)
         return f"Edited, [1] runs it:\n{visible(line)}"
-
-    def _hunks(self) -> list[str]:
-        """Return each hunk below its number."""
-        found = split_hunks(self._item.preview)
-        return [f"Hunk {number} of {len(found)}\n{visible(text).rstrip()}" for number, text in enumerate(found, 1)]
 
     def _choose_hunks(self, word: str) -> str:
         if word in ("back", ""):

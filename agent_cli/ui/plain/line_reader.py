@@ -3,7 +3,7 @@ unrequested line belongs to the next session."""
 
 import asyncio
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
 from ..commands.api import Choice
@@ -94,11 +94,6 @@ class Listed:
 
     def _fitting(self, word: str) -> list[int]:
         """Return the rows equal to this word, else those that contain all its words."""
-        rows = list(enumerate(self._choices))
-        same = [at for at, choice in rows if word in (choice.value.lower(), choice.label.lower(), choice.key)]
-        return same or [at for at, choice in rows if _holds(f"{choice.label} {choice.detail}", word.split())]
-
-
-def _holds(text: str, words: Iterable[str]) -> bool:
-    low = text.lower()
-    return all(word in low for word in words)
+        rows = [(at, choice, f"{choice.label} {choice.detail}".lower()) for at, choice in enumerate(self._choices)]
+        same = [at for at, choice, _ in rows if word in (choice.value.lower(), choice.label.lower(), choice.key)]
+        return same or [at for at, _, text in rows if all(part in text for part in word.split())]

@@ -58,18 +58,15 @@ class WatchedAgent:
             case ev.ToolCallRequested() | ev.ToolCallStarted():
                 self._call = f"{event.label or event.tool} {lines.call_title(event.tool, event.title, 200)}"
             case ev.TextDelta():
-                self._say(event.text)
+                before = "" if self._is_answer_over and event.text.strip() else self._text
+                self._text = (before + event.text)[-_KEEP_CHARS:]
+                self._is_answer_over = self._is_answer_over and not event.text.strip()
             case ev.AnswerCompleted():
                 if event.text.strip():
                     self._text = event.text[-_KEEP_CHARS:]
                 self._is_answer_over = True
             case ev.TurnCompleted() | ev.TurnAborted():
                 self.answer = event.text
-
-    def _say(self, text: str) -> None:
-        before = "" if self._is_answer_over and text.strip() else self._text
-        self._text = (before + text)[-_KEEP_CHARS:]
-        self._is_answer_over = self._is_answer_over and not text.strip()
 
     def draw(self, theme: Theme, width: int) -> list[str]:
         """Return at most four lines: name, type and usage; the task; the current call; and the latest text."""

@@ -37,17 +37,7 @@ def _command(item: ApprovalItem) -> str:
 
 def command_rows(item: ApprovalItem, width: int) -> list[str]:
     """Return a command unchanged, in rows of at most `width` columns."""
-    return _cut(_command(item), width)
-
-
-def _cut(text: str, width: int) -> list[str]:
-    rows = []
-    for row in text.split("\n"):
-        while lines.cells(row) > width and (at := lines.fit(row, width)):
-            rows.append(row[:at])
-            row = row[at:]
-        rows.append(row)
-    return rows
+    return lines.cut(_command(item).split("\n"), width)
 
 
 def call_name(item: ApprovalItem, limit: int = 200) -> str:
@@ -70,7 +60,7 @@ def is_name_long(item: ApprovalItem) -> bool:
 
 def name_rows(item: ApprovalItem, width: int) -> list[str]:
     """Return the name of a call in rows of at most `width` columns; a long one cut to a single row."""
-    return [call_name(item, width)] if is_name_long(item) else _cut(call_name(item), width)
+    return [call_name(item, width)] if is_name_long(item) else lines.cut([call_name(item)], width)
 
 
 def _whole_name(item: ApprovalItem, room: int, width: int) -> list[str]:
@@ -80,7 +70,7 @@ def _whole_name(item: ApprovalItem, room: int, width: int) -> list[str]:
         return []
     whole = f"{_verb(item)} {visible(item.title)}".rstrip()
     is_shown = call_name(item) == whole and lines.cells(whole) <= min(room, _NAME_CELLS)
-    return [] if is_shown else _cut(whole, width)
+    return [] if is_shown else lines.cut(whole.split("\n"), width)
 
 
 def _only_creates(diff: str) -> bool:
@@ -147,7 +137,10 @@ def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> l
     bodies = []
     for item in items:
         body = [] if item.preview_kind == "command" and in_question else _body(item, theme, width - 2)
-        bodies.append([*_whole_name(item, room, width - 2), *_rewrite(item, theme, width - 2), *body])
+        if item.rewrite:  # what hooks changed or proposed to change, with their names
+            changes = _diff(visible(item.rewrite).split("\n"), theme, width - 2)
+            body = [theme.paint("warning", "Hooks on this call:"), *changes, *body]
+        bodies.append([*_whole_name(item, room, width - 2), *body])
     return _named(items, bodies, theme, width)
 
 
@@ -165,13 +158,6 @@ def _named(items: Sequence[ApprovalItem], bodies: Sequence[list[str]], theme: Th
             rows.append(f"{theme.paint('warning', f'{number}/{len(items)}')} {theme.paint('strong', name)}")
         rows += ["  " + row for row in body]
     return rows
-
-
-def _rewrite(item: ApprovalItem, theme: Theme, width: int) -> list[str]:
-    """Return what hooks changed or proposed to change in a call, with the names of the hooks."""
-    if not item.rewrite:
-        return []
-    return [theme.paint("warning", "Hooks on this call:"), *_diff(visible(item.rewrite).split("\n"), theme, width)]
 
 
 def _diff(text: list[str], theme: Theme, width: int) -> list[str]:

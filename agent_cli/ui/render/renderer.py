@@ -154,7 +154,11 @@ class Renderer:
         folded: list[_Folded] = []
         try:
             for turn in turns:
-                part = self._render_turn(turn)
+                part = Renderer(
+                    self._theme, self._settings, self._width, self._snapshot, self._expand_hint, is_replay=True
+                )
+                for event in turn:
+                    part.handle(event)
                 text = [*part.take(final=True).removesuffix("\n").split("\n"), *([""] if text else []), *text]
                 folded = [*part._folded, *folded]
                 count -= 1
@@ -173,14 +177,6 @@ class Renderer:
             return text
 
         return [self._theme.paint("muted", f"… {said}{self._hint}"), "", *text], folded, [(said, whole)]
-
-    def _render_turn(self, turn: Sequence[ev.AnyEvent]) -> "Renderer":
-        part = Renderer(
-            self._theme, self._settings, self._width, self._snapshot, self._expand_hint, is_replay=True
-        )
-        for event in turn:
-            part.handle(event)
-        return part
 
     def expand(self) -> None:
         """Print the text folded last in full; a further call prints the one folded before it."""
@@ -394,8 +390,7 @@ class Renderer:
     def _answer_done(self, event: ev.AnswerCompleted) -> None:
         if not self._answered and event.text.strip():
             self._text(event.text)
-        self._end_answer()
-        self._answered = False
+        self._void()
 
     def _retry(self, event: ev.RetryScheduled) -> None:
         from ..text.retries import RetryProgress
@@ -433,8 +428,7 @@ class Renderer:
             self.live.answered(time.monotonic(), asked)
         if event.result_kind == "answer" and event.status == "ok":
             self._text(event.text)
-            self._end_answer()
-            self._answered = False
+            self._void()
             return
         if event.result_kind == "question" and asked is not None:
             event = msgspec.structs.replace(event, title="", label="Answer")  # the question is printed above
@@ -516,8 +510,7 @@ class Renderer:
     ) -> None:
         from ..text.hints import STOPPED
 
-        self._end_answer()
-        self._answered = False
+        self._void()
         self.live.answered(time.monotonic())
         since, self.live.busy_since, self.live.retry = self.live.busy_since, None, None
         waited_s = self.live.waited_s

@@ -113,7 +113,9 @@ class InputCompleter(Completer):
                 if path not in shown and len(shown) < _MAX_SHOWN:
                     shown.add(path)
                     yield path
-            if is_over or len(shown) >= _MAX_SHOWN or not _is_still(text):
+            app = get_app_or_none()
+            goes_on = app is None or app.current_buffer.document.text_before_cursor == text
+            if is_over or len(shown) >= _MAX_SHOWN or not goes_on:
                 return
             found = []
 
@@ -165,9 +167,3 @@ class _Walk:
 
 def _can_be_typed(path: str) -> bool:
     return path.isprintable() and '"' not in path
-
-
-def _is_still(text: str) -> bool:
-    """Return True if the text before the cursor is unchanged."""
-    app = get_app_or_none()
-    return app is None or app.current_buffer.document.text_before_cursor == text

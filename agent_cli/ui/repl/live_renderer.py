@@ -66,12 +66,6 @@ class LiveRenderer(Renderer):
 
     def _more_rows(self, screen: Screen, columns: int) -> int:
         """Return the number of additional rows above the cursor."""
-        above = sum(max(0, _width(screen, row) - 1) // columns for row in range(self._cursor_pos.y))
-        return above + self._cursor_pos.x // columns
-
-
-def _width(screen: Screen, row: int) -> int:
-    """Return the width of a drawn row in columns."""
-    return max(
-        (at + max(1, cell.width) for at, cell in screen.data_buffer[row].items() if cell.char != " "), default=0
-    )
+        rows = [screen.data_buffer[row].items() for row in range(self._cursor_pos.y)]
+        ends = [max((at + max(1, cell.width) for at, cell in row if cell.char != " "), default=1) for row in rows]
+        return sum((end - 1) // columns for end in ends) + self._cursor_pos.x // columns

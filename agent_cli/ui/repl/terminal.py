@@ -182,7 +182,8 @@ class Keyboard(Vt100Input):
             early, self._early = self._early, ""
             self._parse(early)
         text = _NO_TEXT.sub("\ufffd", self._read_available())
-        if self._in_paste and self._ends_paste(text):
+        is_late_escape = text == "\x1b" and time.monotonic() - self._read_at > _LOST_S
+        if self._in_paste and (text == "\x03" or is_late_escape):  # the user leaves a paste that has no end
             text = PASTE_END + text
         self._read_at = time.monotonic()
         if not self._in_paste and _is_burst(text, self._is_asking()):
@@ -199,21 +200,16 @@ class Keyboard(Vt100Input):
         )
         self.vt100_parser.feed(text)
 
-    def _ends_paste(self, text: str) -> bool:
-        """Return True if the user wants to leave a paste whose end never arrived."""
-        return text == "\x03" or (text == "\x1b" and time.monotonic() - self._read_at > _LOST_S)
-
     def _read_available(self) -> str:
         """Return the available input; after a large piece also what follows at once, so that it is examined as a
         whole."""
         pieces = [self.stdin_reader.read(1 << 16)]
         end = time.monotonic() + _GATHER_S
-        while len(pieces[-1]) >= _GATHER_CHARS and time.monotonic() < end and self._more():
+        while len(pieces[-1]) >= _GATHER_CHARS and time.monotonic() < end:
+            if not select.select([self.fileno()], [], [], _NEXT_PIECE_S)[0]:
+                break
             pieces.append(self.stdin_reader.read(1 << 16))
         return "".join(pieces)
-
-    def _more(self) -> bool:
-        return bool(select.select([self.fileno()], [], [], _NEXT_PIECE_S)[0])
 
 
 def _is_burst(text: str, is_asking: bool) -> bool:

@@ -63,7 +63,8 @@ class TypeAhead:
         """Take the terminal; do nothing if it is taken already or there is none. Input that was typed before is
         kept first."""
         if self._before is None and self._set_raw():
-            self._typed += _as_keys(self._waiting())
+            cooked = self._waiting()  # the terminal has turned Enter into a line feed, and Ctrl-D into a zero byte
+            self._typed += cooked.replace(b"\n", b"\r").replace(b"\0", _CTRL_D)
 
     def resume(self) -> None:
         """Set the modes again after another program has changed them."""
@@ -184,12 +185,6 @@ def _stdin() -> int:
 def _write(data: bytes) -> None:
     with contextlib.suppress(OSError, ValueError):  # the terminal is gone; the screen notices it later
         os.write(sys.stdout.fileno(), data)
-
-
-def _as_keys(data: bytes) -> bytes:
-    """Convert cooked input back to keys: the terminal has turned Enter into a line feed, and Ctrl-D into a zero
-    byte."""
-    return data.replace(b"\n", b"\r").replace(b"\0", _CTRL_D)
 
 
 def _is_cut(data: bytes) -> bool:

@@ -31,10 +31,17 @@ class Fragment:
         loose: list[str] = []
         for path in self._open(paths):
             low = path.lower()
-            if self._in_order(low) is not None:
-                self._sort(path, low, begins, holds, loose)
+            if self._in_order(low) is None:
+                continue
+            start = low.rfind("/", 0, len(low) - 1) + 1
+            if low.startswith(self._query) or low.startswith(self._name, start):
+                begins.append(path)
                 if len(begins) >= _MOST_COMPARED:
                     break
+            elif low.find(self._query, start) >= 0:
+                holds.append(path)
+            else:
+                loose.append(path)
         found = _shortest(count, begins)
         if len(found) < count:
             found += _shortest(count - len(found), holds)
@@ -46,16 +53,6 @@ class Fragment:
         if self._wants_hidden:
             return paths
         return (path for path in paths if not (path.startswith(".") or "/." in path))
-
-    def _sort(self, path: str, low: str, begins: list[str], holds: list[str], loose: list[str]) -> None:
-        """Add a path that contains the letters in order to the list of its class."""
-        start = low.rfind("/", 0, len(low) - 1) + 1
-        if low.startswith(self._query) or low.startswith(self._name, start):
-            begins.append(path)
-        elif low.find(self._query, start) >= 0:
-            holds.append(path)
-        else:
-            loose.append(path)
 
     def _densest(self, count: int, paths: Sequence[str]) -> Iterator[str]:
         """Yield the paths in which the letters are closest together."""

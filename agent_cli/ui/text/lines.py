@@ -6,7 +6,7 @@ file is sanitized here, before any other code sees it.
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from agent_cli.protocol.events import Attached, ErrorInfo, ToolCallFinished
 from agent_cli.protocol.lazy_regex import lazy_regex
@@ -207,13 +207,19 @@ def dollars(cost_usd: float) -> str:
 def wrap_limited(text: str, width: int, rows: int) -> list[str]:
     """Return `text`, sanitized, in at most `rows` rows that are never wider than `width` columns; the last row
     ends in `…` if more would follow."""
-    found: list[str] = []
-    for row in wrap(one_line(text, 2000), width):
+    found = cut(wrap(one_line(text, 2000), width), width)
+    return found if len(found) <= rows else [*found[: rows - 1], truncate(found[rows - 1] + "…", width)]
+
+
+def cut(rows: Iterable[str], width: int) -> list[str]:
+    """Return the rows, each broken anywhere into rows of at most `width` columns."""
+    found = []
+    for row in rows:
         while cells(row) > width and (at := fit(row, width)):
             found.append(row[:at])
             row = row[at:]
         found.append(row)
-    return found if len(found) <= rows else [*found[: rows - 1], truncate(found[rows - 1] + "…", width)]
+    return found
 
 
 _COST_HEADS = {
@@ -274,32 +280,22 @@ def tool_line(event: ToolCallFinished, theme: Theme, width: int = 200, glance: s
         notes.append(one_line(event.adjusted, 40))
     if event.exit_code:
         notes.append(f"exit {event.exit_code}")
-    changed = _changes(event.changes)
+    changed = change_counts(event.changes) if len(event.changes) > 1 else ""
+    if len(event.changes) == 1:  # the title names the file
+        changed = line_counts(event.changes[0].added, event.changes[0].removed).strip()
     if not event.duration_s < _SHORTEST_SHOWN_S:
         notes.append(seconds(event.duration_s))
+    roles: dict[str, Role] = {"+": "ok", "−": "error"}
     tail, label = " · ".join(notes), one_line(event.label or event.tool, 40)
     used = sum(cells(part) + 2 * bool(part) for part in (glance, changed, tail))
     title = call_title(event.tool, event.title, width - used - cells(label) - 3)
     parts = [
         f"{theme.paint(role, icon)} {theme.paint('strong', label)} {title}".rstrip(),
         theme.paint("output", glance),
-        _painted_changes(changed, theme),
+        " ".join(theme.paint(roles.get(word[0], "muted"), word) for word in changed.split()),
         theme.paint("muted", tail),
     ]
     return "  ".join(part for part in parts if part)
-
-
-def _changes(files: tuple[FileChange, ...]) -> str:
-    """Return the counts of changed lines; the title names the file if there is only one."""
-    return (
-        change_counts(files) if len(files) > 1 else "".join(line_counts(f.added, f.removed) for f in files).strip()
-    )
-
-
-def _painted_changes(text: str, theme: Theme) -> str:
-    """Return line counts, with added and removed in different colours."""
-    roles: dict[str, Role] = {"+": "ok", "−": "error"}
-    return " ".join(theme.paint(roles.get(word[0], "muted"), word) for word in text.split())
 
 
 _SHORTEST_SHOWN_S = 0.05

@@ -1,6 +1,7 @@
 """`agent mcp`: servers are listed, added, removed, shown, trusted and tested from the shell."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -165,6 +166,18 @@ def test_the_list_names_every_server_and_starts_none(world: World, tmp_path: Pat
         "mine": True, "off": True, "unset": True, "theirs": False,
     }  # fmt: skip
     assert "odd" in found["notes"][0] and not starts.exists()
+
+
+def test_the_list_is_printed_as_json_in_a_folder_whose_name_is_not_utf_8(world: World) -> None:
+    folder = Path(os.fsdecode(os.fsencode(world.work) + b"/a\xff"))
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system takes only names that are valid UTF-8")
+    of_project(world, mine={"command": "true"})
+    (world.work / ".mcp.json").rename(folder / ".mcp.json")
+    (done,) = said(world, ["mcp", "list", "--json"], cwd=folder)
+    assert [each["source"] for each in json.loads(done.out)["servers"]] == [f"{world.work}/a\ufffd/.mcp.json"]
 
 
 def test_a_server_is_tested_and_shown_with_what_it_offers(world: World) -> None:

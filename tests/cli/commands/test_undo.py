@@ -290,7 +290,13 @@ def test_a_file_that_could_not_be_written_is_restored_once_it_can(world: World, 
 
 
 def test_options_that_make_no_sense_are_errors(changed: World) -> None:
-    for wrong in (["--code", "--conversation"], ["--conflicts", "x"], ["--turns", "0"], ["a.txt"]):
+    for wrong in (
+        ["--code", "--conversation"],
+        ["--conflicts", "x"],
+        ["--conflicts", ""],
+        ["--turns", "0"],
+        ["a.txt"],
+    ):
         done = changed.run("undo", *wrong)
         assert done.code == 2 and done.err and files(changed) == AFTER, wrong
 

@@ -53,6 +53,15 @@ def test_a_link_is_a_mention_where_it_is_a_file(tmp_path: Path, uri: str, mentio
     assert reader(tmp_path).read([link(uri)]).text == mention
 
 
+def test_a_file_is_named_from_the_folder_also_where_a_link_leads_there(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "linked.py").symlink_to("a.py")
+    (tmp_path / "way").symlink_to("real")
+    uris = [f"file://{tmp_path}/{name}" for name in ("way/a.py", "way/linked.py", "real/a.py", "way")]
+    given = reader(tmp_path / "way").read([link(uri) for uri in uris])
+    assert given.text == '@"a.py" @"linked.py" @"a.py" @"."'
+
+
 def test_a_resource_of_the_workspace_is_the_users_and_any_other_is_data(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("/etc")
     uris = [f"file://{tmp_path}/a.py", f"file://{tmp_path}/out/passwd", "file:///etc/passwd", "zed:///thread/1"]

@@ -69,19 +69,15 @@ def refusal_of(task: Task, *, is_here: bool) -> Refusal | None:
             return Refusal("schema", str(error).removeprefix(": "))
     if any(name.startswith("AGENT_") for name in task.env):
         return None  # the agent reads another configuration
+    values = {name: value for name in _FIELDS if (value := getattr(task, name))}
+    embedding = Embedding(reads=frozenset(("user",)) if is_here else frozenset())
     try:
-        setup = _setup(task, is_here=is_here)
+        setup = Setup(ParsedOptions("run", {**values, "set": settings_of(task)}), embedding=embedding)
     except (ConfigError, RuleError, UsageError) as error:
         return _of_option(str(error))
     if not is_here:
         return None
     return _of_model(task, setup) or _of_tools(task, setup)
-
-
-def _setup(task: Task, *, is_here: bool) -> Setup:
-    values = {name: value for name in _FIELDS if (value := getattr(task, name))}
-    options = ParsedOptions("run", {**values, "set": settings_of(task)})
-    return Setup(options, embedding=Embedding(reads=frozenset(("user",)) if is_here else frozenset()))
 
 
 def _of_option(message: str) -> Refusal:

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from typing import Protocol
 
 import msgspec
 
@@ -15,7 +14,7 @@ from agent_cli.ui.text.lines import dollars, number, one_line, seconds
 TOTALS_EVERY_S = 60.0
 
 
-class Watcher(Protocol):
+class Watcher:
     """A front end of a batch."""
 
     def watch(self, event: events.BatchEvent) -> None:
@@ -121,15 +120,9 @@ class Tally:
         parts.append(f"{len(self.running)} running")
         if cost := self.cost_usd + sum(step.cost_usd for step in self.running.values()):
             parts.append(dollars(cost))
-        if (left := self._left_s(done, waiting)) is not None:
-            parts.append(f"~{seconds(left)} left")
+        if 0 < done < waiting and not self.stopping:  # an estimate from the attempts that have ended
+            parts.append(f"~{seconds((time.monotonic() - self._since) / done * (waiting - done))} left")
         return " · ".join(parts)
-
-    def _left_s(self, done: int, waiting: int) -> float | None:
-        """Estimate the remaining seconds from the attempts that have ended."""
-        if not done or done >= waiting or self.stopping:
-            return None
-        return (time.monotonic() - self._since) / done * (waiting - done)
 
     def pause(self) -> str:
         """Return why nothing more starts now: no worker, or the pause that a provider requests; empty if
@@ -171,7 +164,7 @@ def ended_line(event: events.AttemptEnded) -> str:
     return "  ".join(parts)
 
 
-class JsonLines:
+class JsonLines(Watcher):
     """Prints events as JSON lines on standard output, flushed one by one."""
 
     def watch(self, event: events.BatchEvent) -> None:
@@ -179,14 +172,8 @@ class JsonLines:
         sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
         sys.stdout.flush()
 
-    def tick(self) -> None:
-        """Do nothing: nothing changes with time alone."""
 
-    def close(self) -> None:
-        """Do nothing: the screen needs no cleanup."""
-
-
-class PlainLines:
+class PlainLines(Watcher):
     """Prints a line for each start and end, and the totals every minute."""
 
     def __init__(self) -> None:
@@ -213,9 +200,6 @@ class PlainLines:
         if time.monotonic() >= self._due:
             self._due += TOTALS_EVERY_S
             print(self._tally.totals(), flush=True)
-
-    def close(self) -> None:
-        """Do nothing: the screen needs no cleanup."""
 
 
 def began_line(event: events.BatchBegan) -> str:

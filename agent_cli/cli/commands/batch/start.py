@@ -5,7 +5,6 @@ import contextlib
 import os
 import random
 import re
-import signal
 import socket
 import sys
 import time
@@ -56,10 +55,10 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     out: Path | None = None
     slots: int
-    budget: float | None
-    allow_unknown_cost: bool
-    filter: str
-    limit: int | None
+    budget: float | None = None
+    allow_unknown_cost: bool = False
+    filter: str = ""
+    limit: int | None = None
     shuffle: int | None = None
     retry: Any
     keep: Any
@@ -69,8 +68,8 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     scheduler_file: str = ""
     insecure_cluster: bool = False
-    dry_run: bool
-    json: bool
+    dry_run: bool = False
+    json: bool = False
     defaults: dict[str, Any] = {}
     trace: bool = False
     closed: tuple[Path, ...] = ()
@@ -237,7 +236,8 @@ async def _run_locked(
     earlier = read_results(folder.path)
     engine = await _engine(request)
     watcher = _watcher(request)
-    with signal_handlers(dict.fromkeys(ENDING, _keep_on)):
+    # One signal too many is ignored: the reports, which are being written, would be lost.
+    with signal_handlers(dict.fromkeys(ENDING, lambda: None)):
         try:
             settings = RunSettings(
                 place=place if request.engine == "local" else None, slots=request.slots, keep=request.keep,
@@ -253,20 +253,15 @@ async def _run_locked(
     return end.exit_code
 
 
-def _keep_on() -> None:
-    """Ignore a signal while the reports are written: it is one too many, and they would be lost."""
-
-
 async def _with_signals(run: BatchRun, watcher: Watcher) -> BatchEnd:
     async def ticking() -> None:
         while True:
             watcher.tick()
             await asyncio.sleep(_TICK_S)
 
-    interrupted, terminated = partial(run.stop, "interrupted"), partial(run.stop, "terminated")
     ticks = asyncio.ensure_future(ticking())
     try:
-        with signal_handlers({signal.SIGINT: interrupted, signal.SIGTERM: terminated, signal.SIGHUP: terminated}):
+        with signal_handlers({number: partial(run.stop, why) for number, why in ENDING.items()}):
             return await run.run()
     finally:
         ticks.cancel()

@@ -12,12 +12,12 @@ from rich.text import Text
 from agent_cli.fleet.batch.events import AttemptEnded, BatchBegan, BatchEvent
 from agent_cli.ui.text.lines import dollars, seconds, truncate
 
-from .progress import Tally, began_line, ended_line
+from .progress import Tally, Watcher, began_line, ended_line
 
 _MOST_ROWS = 20
 
 
-class LiveTable:
+class LiveTable(Watcher):
     """A table redrawn every second."""
 
     def __init__(self) -> None:

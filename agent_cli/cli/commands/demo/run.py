@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from agent_cli.bootstrap.compose import open_session
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
@@ -63,7 +64,7 @@ async def _mended(root: Path) -> bool:
     return done.exit_code == 0
 
 
-def run_replay(file: Path, cd: str | None, mode: str | None) -> int:
+def run_replay(file: Path, given: dict[str, Any]) -> int:
     """Replay a session in the user's own mode, because the file may come from anybody; requests for approval are
     denied. Return the exit code of the last turn.
 
@@ -74,8 +75,7 @@ def run_replay(file: Path, cd: str | None, mode: str | None) -> int:
         prompts = _prompts(read_session(file).records)
     except StoreError as error:
         raise UsageError(str(error)) from error
-    values = {"model": f"replay/{file.absolute()}", "mode": mode, "no_session": True, "cd": cd}
-    chosen = ParsedOptions("agent", {key: value for key, value in values.items() if value is not None})
+    chosen = ParsedOptions("agent", {"model": f"replay/{file.absolute()}", "no_session": True, **given})
     return asyncio.run(_watch(Setup(chosen), prompts))
 
 

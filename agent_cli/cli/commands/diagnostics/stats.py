@@ -10,6 +10,7 @@ import typer
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.redactor import redactor_of
 from agent_cli.protocol.sanitize import escape_json, one_line
+from agent_cli.ui.text.lines import number
 from agent_cli.ui.text.theme import NONE, choose
 
 from ..sessions.output import emit, parse_moment, setup_for_sessions
@@ -71,11 +72,10 @@ def stats_command(
 def _tell_damage(found: "Statistics") -> None:
     """Report on standard error what could not be counted."""
     if found.unreadable:
-        is_one = found.unreadable == 1
-        files, them = ("1 session file", "it") if is_one else (f"{found.unreadable} session files", "them")
+        files, them = number(found.unreadable, "session file"), "it" if found.unreadable == 1 else "them"
         print(f"agent: {files} could not be read; the figures are without {them}", file=sys.stderr)
     if found.damaged:
-        some = "1 session has" if found.damaged == 1 else f"{found.damaged} sessions have"
+        some = f"{number(found.damaged, 'session')} {'has' if found.damaged == 1 else 'have'}"
         print(f"agent: {some} damaged lines; the figures are without these lines", file=sys.stderr)
 
 

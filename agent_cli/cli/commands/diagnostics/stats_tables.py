@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from agent_cli.telemetry.recorded.figures import ToolFigures
 from agent_cli.telemetry.recorded.statistics import Grouping, Row, Statistics
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import Theme
@@ -42,14 +41,17 @@ def overview(found: Statistics, out: Written) -> list[str]:
     total = found.total
     calls = total.calls
     failed = f", {total.model_failed} failed" if total.model_failed else ""
+    by_agents = sum(calls.agents.values())
+    tools = lines.number(calls.calls, "call") + f", {by_agents} of them by sub-agents" * bool(by_agents)
+    first, last = (when(moment).partition(" ")[0] for moment in (found.first, found.last - 1))
+    span = first if first == last else f"{first} to {last}"
+    share = total.totals.cached_share
+    cached = "" if share is None else f", {_share(share)} of what was sent came from the cache"
     facts = [
-        ("sessions", f"{total.sessions}, {lines.number(total.turns, 'prompt')}, {_span(found)}"),
-        ("tokens", f"{lines.tokens(total.totals)}{_cached_of(total)}"),
+        ("sessions", f"{total.sessions}, {lines.number(total.turns, 'prompt')}, {span}"),
+        ("tokens", f"{lines.tokens(total.totals)}{cached}"),
         ("cost", f"{lines.money(total.totals)}, {lines.number(total.totals.requests, 'model call')}{failed}"),
-        (
-            "tools",
-            f"{lines.number(calls.calls, 'call')}{_agents(calls)}, {calls.failed} failed, {calls.denied} denied",
-        ),
+        ("tools", f"{tools}, {calls.failed} failed, {calls.denied} denied"),
         ("time", f"{duration(total.wall_s)} of turns"),
     ]
     rows: list[str] = []
@@ -71,7 +73,9 @@ def table(by: Grouping, found: Statistics, out: Written, *, is_alone: bool) -> l
     weight, unit = _weight(by, rows)
     most = max(map(weight, shown)) or 1.0
     columns = _columns(by)
-    names = [out.clean(_name(by, row)) for row in shown]
+    names = [
+        out.clean(f"{each.key}  {each.title}" if by == "session" else each.key or "(unknown)") for each in shown
+    ]
     longest = max(map(lines.cells, [*names, by]))
     cells = {column.head: [column.cell(row) for row in shown] for column in columns}
     wide = {column.head: max(map(len, [column.head, *cells[column.head]])) for column in columns}
@@ -139,31 +143,12 @@ def _weight(by: Grouping, rows: Sequence[Row]) -> tuple[Callable[[Row], float], 
     return (lambda row: float(row.totals.known)), "tokens"
 
 
-def _span(found: Statistics) -> str:
-    first, last = (when(moment).partition(" ")[0] for moment in (found.first, found.last - 1))
-    return first if first == last else f"{first} to {last}"
-
-
-def _cached_of(row: Row) -> str:
-    share = row.totals.cached_share
-    return "" if share is None else f", {_share(share)} of what was sent came from the cache"
-
-
-def _agents(calls: ToolFigures) -> str:
-    count = sum(calls.agents.values())
-    return f", {count} of them by sub-agents" if count else ""
-
-
 def _share(share: float | None) -> str:
     return "–" if share is None else percent(share)
 
 
 def _count(count: int) -> str:
     return str(count) if count else "–"
-
-
-def _name(by: Grouping, row: Row) -> str:
-    return f"{row.key}  {row.title}" if by == "session" else row.key or "(unknown)"
 
 
 def _shortened(text: str, width: int, *, at_end: bool) -> str:

@@ -43,8 +43,6 @@ from ..batch.start import BatchRequest, start_batch
 
 _STOPPED = (EXIT_CODES["interrupted"], EXIT_CODES["terminated"])
 _WORST_FIRST = (*_STOPPED, 1, 2, 3, 5, 9, 8, 0)
-_GIVEN = ("effort", "mode", "sandbox", "tools", "max_cost", "max_turns", "timeout_s")
-"""Options copied into each task."""
 
 
 class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,11 +51,11 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
     suite: Path
     models: tuple[str, ...]
     attempts: int
-    out: Path | None
-    clones: Path | None
-    check: bool
+    out: Path | None = None
+    clones: Path | None = None
+    check: bool = False
     given: dict[str, Any]
-    """The values given for options in `_GIVEN`."""
+    """The values given for options that are copied into each task."""
     batch: BatchRequest
 
 
@@ -79,8 +77,11 @@ def run_suite(request: EvalRequest) -> int:
         codes.append(_run_model(request, suites[model], model, place))
         if codes[-1] in _STOPPED:
             break
-    if not request.batch.dry_run and not request.batch.json:
-        _print_scores(places)
+    for model, place in places.items():
+        if not (request.batch.dry_run or request.batch.json) and (batch := read_batch(place)):
+            summary = read_summary(place, batch.tasks, read_results(place))
+            said = score(summary.valid) if summary.valid.of else "no valid attempt"
+            print(f"{clean(model)}: {said} → {place / 'report.html'}")
     return next(code for code in _WORST_FIRST if code in codes)
 
 
@@ -117,14 +118,9 @@ def _say(suite: Suite) -> None:
     for name, why in suite.skipped.items():
         print(f"agent: skipped {name}: {clean(why)}", file=sys.stderr)
     names = {task.id for task in suite.tasks}
-    for note, count in Counter(_without_name(note, names) for note in suite.notes).items():
+    found = ((note, *note.partition(": ")[::2]) for note in suite.notes)
+    for note, count in Counter(rest if name in names else note for note, name, rest in found).items():
         print(f"agent: {note}" + (f" ({number(count, 'task')})" if count > 1 else ""), file=sys.stderr)
-
-
-def _without_name(note: str, names: set[str]) -> str:
-    """Return a note without the name of its task, if it is about one."""
-    name, _, rest = note.partition(": ")
-    return rest if name in names else note
 
 
 def _run_model(request: EvalRequest, suite: Suite, model: str, place: Path) -> int:
@@ -153,7 +149,6 @@ def _with_options(request: EvalRequest, task: Task) -> Task:
 
 def _record(request: EvalRequest, suite: Suite, model: str, place: Path) -> Record:
     before = read_record(place)
-    options = {name: request.given.get(name, "") for name in ("effort", "mode", "sandbox")}
     common = Record(
         suite=suite.path,
         suite_commit=asyncio.run(_commit(Path(suite.path))),
@@ -176,9 +171,9 @@ def _record(request: EvalRequest, suite: Suite, model: str, place: Path) -> Reco
     names, digest = _tools(setup)
     return msgspec.structs.replace(
         common,
-        effort=options["effort"] or setup.config.effort or "",
-        mode=options["mode"] or "auto-edit",
-        sandbox=options["sandbox"],
+        effort=chosen.get("effort") or setup.config.effort or "",
+        mode=chosen.get("mode", "auto-edit"),
+        sandbox=chosen.get("sandbox", ""),
         tools=names,
         tools_sha256=digest,
         prices=_prices(model),
@@ -222,11 +217,3 @@ async def _commit(folder: Path) -> str:
         except OSError:
             return ""
     return head.stdout.decode().strip() + ("+" if changes.stdout.strip() else "")
-
-
-def _print_scores(places: dict[str, Path]) -> None:
-    for model, place in places.items():
-        if batch := read_batch(place):
-            summary = read_summary(place, batch.tasks, read_results(place))
-            said = score(summary.valid) if summary.valid.of else "no valid attempt"
-            print(f"{clean(model)}: {said} → {place / 'report.html'}")

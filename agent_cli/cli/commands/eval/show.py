@@ -17,6 +17,8 @@ from agent_cli.fleet.task import Task
 from agent_cli.fs.files import make_private, replace_file
 from agent_cli.ui.text.lines import number
 
+from ..sessions.output import print_json
+
 _TRAJECTORY = "trajectory.json"
 
 
@@ -33,7 +35,7 @@ def show_comparison(before: Path, after: Path, output: Path | None, *, as_json: 
 
         _write(output, html_of_comparison(found).encode())
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+        print_json(found)
     else:
         print(markdown_of_comparison(found), end="")
     return 0

@@ -2,7 +2,6 @@
 
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -219,9 +218,13 @@ def _literal_secrets(server: dict[str, Any]) -> list[str]:
         for option, sign, name, value in given
         if is_secret("AUTH" if name.lower() == "authorization" else name, value) and "${" not in value
     ]
+    url, words = server.get("url", ""), server.get("args", ())
+    query = parse_qsl(urlsplit(url).query)
+    is_in_url = is_secret("", url) or any(is_secret(name, value) for name, value in query)
+    before = ["", *(word if word.startswith("-") else "" for word in words)]  # an option may name what follows
     others = {
-        "the URL": _has_secret_part(server.get("url", "")),
-        "an argument": _has_secret(server.get("args", ())),
+        "the URL": "${" not in url and is_in_url,
+        "an argument": any(map(_is_literal, before, words)),
     }
     return said + [
         f"a secret in {place} is in the file as you gave it; with ${{VARIABLE}} in its place it is taken from"
@@ -231,21 +234,10 @@ def _literal_secrets(server: dict[str, Any]) -> list[str]:
     ]
 
 
-def _has_secret(words: Sequence[str]) -> bool:
-    """Return True if an argument is a secret, or the value of an option that is named like one."""
-    names = ["", *(word if word.startswith("-") else "" for word in words)]
-    return any(_is_literal(name, word) for name, word in zip(names, words, strict=False))
-
-
 def _is_literal(name: str, word: str) -> bool:
+    """Return True if an argument is a secret, alone or as the value of an option of this name."""
     option, _, value = word.partition("=") if word.startswith("-") else (name, "", word)
     return "${" not in value and (is_secret(option, value) or is_secret("", word))
-
-
-def _has_secret_part(url: str) -> bool:
-    """Return True if a URL has a password or a parameter that is a secret."""
-    query = parse_qsl(urlsplit(url).query)
-    return "${" not in url and (is_secret("", url) or any(is_secret(name, value) for name, value in query))
 
 
 def _other_definitions(setup: Setup, name: str, words: str = "it takes the place of the one in") -> list[str]:

@@ -20,17 +20,15 @@ from agent_cli.mcp.connection import Connection
 from agent_cli.mcp.sources.discovery import Found
 from agent_cli.mcp.types.client import ServerError
 from agent_cli.mcp.types.definition import ServerDefinition
-from agent_cli.mcp.types.offer import ToolDefinition
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import visible_line
 from agent_cli.sandbox.process.runner import ProcessRunner
 
-from ...services.completion import server_names
 from ...services.config_file import refuse_for_the_model
 from ...services.listings.settings import shown_value
 from ..sessions.output import print_json
 from .add import AddCommand, add, remove
-from .login import login, logout
+from .login import ServerName, login, logout
 from .serve import serve
 
 mcp = typer.Typer(help="List, add, remove and test MCP servers.", no_args_is_help=True)
@@ -40,7 +38,6 @@ mcp.command("login")(login)
 mcp.command("logout")(logout)
 mcp.command("serve")(serve)
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.", autocompletion=server_names)]
 _NONE = "No MCP server is configured. `agent mcp add NAME COMMAND` adds one; `agent help mcp` explains it."
 
 
@@ -81,7 +78,7 @@ def list_servers(json: Annotated[bool, typer.Option("--json", help="One JSON obj
 
 
 @mcp.command()
-def get(name: _Name) -> int:
+def get(name: ServerName) -> int:
     """Show one server: its definition, and its tools if they are known. Starts nothing."""
     setup = Setup()
     found = found_servers(setup)
@@ -93,13 +90,15 @@ def get(name: _Name) -> int:
     if known:
         print("  tools:")
         for tool in known.offer.tools:
-            print(f"    {_line(tool.name)}: {_about(tool, known)}")
+            change = changed_parts(known.approved.get(tool.name), tool)
+            state = f"(asks before its next call: {change}) " if change else ""
+            print(f"    {_line(tool.name)}: {_line(f'{state}{tool.description or tool.title}')}")
     return 0
 
 
 @mcp.command()
 def trust(
-    name: _Name, yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust it without asking.")] = False
+    name: ServerName, yes: Annotated[bool, typer.Option("--yes", "-y", help="Trust it without asking.")] = False
 ) -> int:
     """Trust a server that this project defines, in its current form."""
     refuse_for_the_model("trust a server")
@@ -114,9 +113,13 @@ def trust(
     for each in offered:
         print(_line(each.definition.source))
         print("".join(f"  {_line(line)}\n" for line in each.shown), end="")
-    if not yes and not _agrees():
-        print("Not trusted.")
-        return 1
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError("trusting a server needs your confirmation: run this in a terminal, or add --yes")
+        answer = input("Trust it? It runs with your rights. [y] Yes [n] No (empty: n): ")
+        if answer.strip().lower() not in ("y", "yes"):
+            print("Not trusted.")
+            return 1
     for each in offered:
         setup.trust.remember(each.place, each.content)
     print(f"Trusted in its current form. `agent mcp test {name}` tries it.")
@@ -124,7 +127,7 @@ def trust(
 
 
 @mcp.command("test")
-def test_server(name: _Name) -> int:
+def test_server(name: ServerName) -> int:
     """Connect to a server and show what it offers; exit 1 if that fails."""
     setup = Setup()
     found = found_servers(setup)
@@ -173,13 +176,6 @@ def _ms(began: float) -> str:
     return f"{(time.monotonic() - began) * 1000:,.0f} ms"
 
 
-def _agrees() -> bool:
-    """Ask the user."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("trusting a server needs your confirmation: run this in a terminal, or add --yes")
-    return input("Trust it? It runs with your rights. [y] Yes [n] No (empty: n): ").strip().lower() in ("y", "yes")
-
-
 def _listed(setup: Setup, found: Found, definition: ServerDefinition) -> _Listed:
     known = OfferStore(setup.state / "mcp").load(definition)
     return _Listed(
@@ -210,7 +206,9 @@ def _facts(
     yield "defined in", definition.source
     yield "transport", definition.transport
     yield "address", _masked(setup, "", definition.address)
-    yield from _values(definition)
+    for key, values in (("env", definition.env), ("headers", definition.headers)):
+        if values:
+            yield key, ", ".join(f"{name}=[masked]" for name in values)
     if definition.cwd:
         yield "cwd", definition.cwd
     own = "you have agreed to the plug-in" if definition.plugin_root else "it is your own"
@@ -228,20 +226,6 @@ def _facts(
         yield "tools", f"not known yet: `agent mcp test {definition.name}` asks the server"
     else:
         yield "server", f"{known.offer.server or 'does not say'}, protocol {known.offer.protocol}"
-
-
-def _values(definition: ServerDefinition) -> Iterator[tuple[str, str]]:
-    """Yield the names of variables and headers; their values are never shown."""
-    for key, values in (("env", definition.env), ("headers", definition.headers)):
-        if values:
-            yield key, ", ".join(f"{name}=[masked]" for name in values)
-
-
-def _about(tool: ToolDefinition, known: KnownServer) -> str:
-    """Return the approval state of a tool, and its description with control characters escaped."""
-    change = changed_parts(known.approved.get(tool.name), tool)
-    state = f"(asks before its next call: {change}) " if change else ""
-    return _line(f"{state}{tool.description or tool.title}")
 
 
 def _masked(setup: Setup, key: str, value: str) -> str:

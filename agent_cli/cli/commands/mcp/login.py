@@ -22,11 +22,11 @@ from ...services.config_file import refuse_for_the_model
 if TYPE_CHECKING:
     from agent_cli.mcp.client.tokens import TokenStore
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.", autocompletion=server_names)]
+ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The server.", autocompletion=server_names)]
 
 
 def login(
-    name: _Name,
+    name: ServerName,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
 ) -> int:
     """Log in to a server in your browser, or by pasting the address that a browser elsewhere was sent to."""
@@ -48,7 +48,7 @@ def login(
     return 0
 
 
-def logout(name: _Name) -> int:
+def logout(name: ServerName) -> int:
     """Delete the login to a server from this machine."""
     refuse_for_the_model("log out of a server")
     setup = Setup()

@@ -4,7 +4,7 @@ streams."""
 import asyncio
 import sys
 from functools import partial
-from typing import Annotated, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +13,9 @@ from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.session_builder import INTERACTIVE, NON_INTERACTIVE, OpenSession
 from agent_cli.bootstrap.setup import Setup, with_values
 from agent_cli.model.client_calls import ClientCalls
-from agent_cli.protocol.actions import Mode
 from agent_cli.serve.served import TASK, Served, ToolSpec
 
-from ...services.completion import option
+from ...services.completion import shared, with_options
 from ...services.serving import RunningSession, until_stopped
 from ...services.trust_prompt import pending_trust_requests
 
@@ -25,6 +24,7 @@ _WITHOUT = ("ask_user", "finish", "update_plan", "mcp")
 _NO_MODEL = "mcp/client"
 
 
+@with_options(*shared("mode", "cd"))
 def serve(
     tools: Annotated[
         str | None,
@@ -32,15 +32,12 @@ def serve(
             "--tools", metavar="NAMES", help="Offer only these, separated by commas; -NAME leaves one out."
         ),
     ] = None,
-    mode: Annotated[
-        str | None, option("--mode", text="What runs without asking.", value="|".join(get_args(Mode)))
-    ] = None,
-    cd: Annotated[str | None, typer.Option("--cd", "-C", metavar="DIR", help="Work in this directory.")] = None,
+    *,
+    given: dict[str, Any],
 ) -> int:
     """Offer the tools of this program, and `agent` for whole tasks, to an MCP client over standard input and
     output."""
-    values = {"mode": mode, "cd": cd}
-    chosen = ParsedOptions("agent", {key: value for key, value in values.items() if value is not None})
+    chosen = ParsedOptions("agent", given)
     setup = Setup(chosen)
     for offer in pending_trust_requests(setup):
         print(f"agent: {offer.place} {offer.effect_if_denied}. Start `agent` once.", file=sys.stderr)
@@ -54,7 +51,9 @@ async def _serve(chosen: ParsedOptions, setup: Setup, words: list[str] | None) -
     names = _names(setup, words)
     own, model = with_values(chosen, tools=",".join(names)), setup.config.model or _NO_MODEL
     tools = (lambda can_ask: _open(own, ClientCalls(model), can_ask)) if names else None
-    served = Served(tools, partial(_open, chosen, None) if _has_task(words) else None)
+    named = [word for word in words or () if not word.startswith("-")]
+    has_task = (not named or TASK.name in named) and f"-{TASK.name}" not in (words or ())
+    served = Served(tools, partial(_open, chosen, None) if has_task else None)
     await served.tools()  # report wrong options before serving
     return await until_stopped(serve_stdio(served, str(setup.workspace.root)))
 
@@ -66,11 +65,6 @@ def _names(setup: Setup, words: list[str] | None) -> list[str]:
     if named and not left:
         return []
     return [*left, *(f"-{name}" for name in _WITHOUT)]
-
-
-def _has_task(words: list[str] | None) -> bool:
-    named = [word for word in words or () if not word.startswith("-")]
-    return (not named or TASK.name in named) and f"-{TASK.name}" not in (words or ())
 
 
 class _Opened(RunningSession):

@@ -27,7 +27,7 @@ from agent_cli.sandbox.profile.environment import child_env
 
 from ...services.completion import plugin_names
 from ...services.config_file import refuse_for_the_model
-from .report import contents, difference, line, report
+from .report import contents, difference, line, refusing, report
 
 _YesHash = Annotated[
     str | None,
@@ -61,12 +61,8 @@ def add(
     """Fetch a plug-in, show what it would run, and add it once you agree to exactly that."""
     refuse_for_the_model("add a plug-in")
     setup = Setup()
-    try:
+    with refusing(PluginError), refusing(OSError, words="it cannot be added: "):
         return _added(setup, parse_source(source, Path.cwd()), yes_hash)
-    except PluginError as error:
-        raise UsageError(line(str(error))) from error
-    except OSError as error:
-        raise UsageError(f"it cannot be added: {line(str(error))}") from error
 
 
 def update(
@@ -80,11 +76,9 @@ def update(
     refuse_for_the_model("update a plug-in")
     setup = Setup()
     store, failed = store_of(setup), 0
-    try:
+    with refusing(PluginError):
         plugins = store.installed()
         chosen = {name: named(plugins, name)} if name else plugins
-    except PluginError as error:
-        raise UsageError(line(str(error))) from error
     for each, installed in chosen.items():
         try:
             code = _updated(setup, each, installed, yes_hash)

@@ -7,12 +7,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.plugins import LoadedPlugin, data_folder, loaded_plugin, store_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.dirs import home_dir
 from agent_cli.extensions.plugins.effects import part_lines
-from agent_cli.extensions.plugins.other_agents import Elsewhere, declared_by, installed_elsewhere
+from agent_cli.extensions.plugins.other_agents import declared_by, installed_elsewhere
 from agent_cli.extensions.plugins.plugin import PluginError
 from agent_cli.extensions.plugins.store import named
 
@@ -20,7 +19,7 @@ from ...services.completion import plugin_names
 from ...services.config_file import refuse_for_the_model
 from ..sessions.output import print_json
 from .add import add, update
-from .report import line, report
+from .report import line, refusing, report
 
 plugin = typer.Typer(help="Add, list, update and remove plug-ins.", no_args_is_help=True)
 plugin.command("add")(add)
@@ -42,8 +41,10 @@ def list_plugins(json: Annotated[bool, typer.Option("--json", help="One JSON obj
         print_json(content)
         return 0
     print("\n".join(_table(listed)) or _NONE)
-    for row in _elsewhere(others):
-        print(row)
+    if others:
+        print("\nInstalled in other agents, and not used here:")
+    for each in others:
+        print(f"  {line(each.name)} ({each.agent}): agent plugin add {shlex.quote(line(each.folder))}")
     if declared:
         print("\nDeclared by this project, and not used: " + line("; ".join(declared)))
     return 0
@@ -54,10 +55,8 @@ def show(name: _Name) -> int:
     """Show one plug-in: what it runs, and which parts are not used."""
     setup = Setup()
     store = store_of(setup)
-    try:
+    with refusing(PluginError):
         installed = named(store.installed(), name)
-    except PluginError as error:
-        raise UsageError(line(str(error))) from error
     each = loaded_plugin(store, name, installed, in_full=True)
     if each.plugin is not None:
         for row in report(setup, each.plugin):
@@ -87,10 +86,8 @@ def remove(name: _Name) -> int:
     refuse_for_the_model("remove a plug-in")
     setup = Setup()
     store = store_of(setup)
-    try:
+    with refusing(PluginError, OSError):
         before = store.change(name, lambda _: None)
-    except (PluginError, OSError) as error:
-        raise UsageError(line(str(error))) from error
     later = " Its files go when the sessions that use it have ended." if store.is_in_use(name, before.hash) else ""
     print(f"Removed {name}.{later}")
     data = data_folder(setup, name)
@@ -101,20 +98,16 @@ def remove(name: _Name) -> int:
 
 def _switch(name: str, *, enabled: bool) -> int:
     store = store_of(Setup())
-    try:
+    with refusing(PluginError, OSError):
         store.change(name, lambda found: msgspec.structs.replace(found, enabled=enabled))
-    except (PluginError, OSError) as error:
-        raise UsageError(line(str(error))) from error
     print(f"{name} is {'enabled' if enabled else 'disabled'}, from the next session on.")
     return 0
 
 
 def _all(setup: Setup) -> list[LoadedPlugin]:
     store = store_of(setup)
-    try:
+    with refusing(PluginError):
         return [loaded_plugin(store, *each, in_full=True) for each in store.installed().items()]
-    except PluginError as error:
-        raise UsageError(line(str(error))) from error
 
 
 def _table(listed: list[LoadedPlugin]) -> Iterator[str]:
@@ -125,13 +118,6 @@ def _table(listed: list[LoadedPlugin]) -> Iterator[str]:
         yield f"{each.name:<{width}}  {each.state:<8}  {version:<8}  {parts}    # {line(each.installed.source)}"
         if each.problem:
             yield f"{'':<{width}}  {line(each.problem)}"
-
-
-def _elsewhere(others: list[Elsewhere]) -> Iterator[str]:
-    if others:
-        yield "\nInstalled in other agents, and not used here:"
-    for each in others:
-        yield f"  {line(each.name)} ({each.agent}): agent plugin add {shlex.quote(line(each.folder))}"
 
 
 def _facts(setup: Setup, each: LoadedPlugin) -> Iterator[tuple[str, str]]:

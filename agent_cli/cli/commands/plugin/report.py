@@ -2,7 +2,9 @@
 
 import difflib
 from collections.abc import Iterator
+from contextlib import contextmanager
 
+from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.plugins import servers_of
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.extensions.plugins import effects
@@ -85,6 +87,15 @@ def contents(plugin: Plugin) -> Iterator[str]:
             return
         yield f"\n--- {line(name)}"
         yield visible(data.decode("utf-8", "replace")) if is_text else "(no text, or too long to show)"
+
+
+@contextmanager
+def refusing(*errors: type[Exception], words: str = "") -> Iterator[None]:
+    """Raise a UsageError, whose text begins with `words`, in place of one of these errors."""
+    try:
+        yield
+    except errors as error:
+        raise UsageError(f"{words}{line(str(error))}") from error
 
 
 def line(text: str) -> str:

@@ -1,7 +1,6 @@
 """`agent serve`: sessions for other programs, by JSON-RPC over standard streams or a Unix socket."""
 
 import asyncio
-import inspect
 import os
 import signal
 import sys
@@ -17,9 +16,9 @@ from agent_cli.bootstrap.options import SHARED, ParsedOptions, UsageError
 from agent_cli.bootstrap.session_builder import FrontEnd
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.sanitize import visible
-from agent_cli.ui.signals import signal_handlers
+from agent_cli.ui.signals import ENDING, signal_handlers
 
-from ...services.completion import option_parameter
+from ...services.completion import with_options
 from .host import SessionHost, check_trace
 
 if TYPE_CHECKING:
@@ -36,25 +35,7 @@ _NOT_OURS = ("continue", "resume", "fork", "plain")
 """Options of an interactive conversation: a client names the session that it opens."""
 
 
-def with_session_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the session options to a command, which receives them as `given`."""
-    own = [each for each in inspect.signature(command).parameters.values() if each.name != "given"]
-    shared = [option_parameter(each) for each in SHARED if each.key not in _NOT_OURS]
-    names = {each.name for each in own}
-
-    def run(**values: Any) -> int:
-        mine = {name: value for name, value in values.items() if name in names}
-        return command(
-            **mine, given={name: value for name, value in values.items() if name not in names and value}
-        )
-
-    run.__doc__ = command.__doc__
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in (*own, *shared)}
-    return run
-
-
-@with_session_options
+@with_options(*(each for each in SHARED if each.key not in _NOT_OURS))
 def serve_command(
     *,
     stdio: Annotated[bool, typer.Option("--stdio", help="Serve one client on standard input and output.")] = False,
@@ -150,6 +131,5 @@ def _ended_by_signals(server: "AppServer", at_once: Callable[[], object]) -> "It
             os._exit(codes[0])
         server.over.set()
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    with signal_handlers({number: partial(end, number) for number in numbers}):
+    with signal_handlers({number: partial(end, number) for number in ENDING}):
         yield codes

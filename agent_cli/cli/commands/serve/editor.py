@@ -2,19 +2,18 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import get_args
 
 from agent_cli.bootstrap.options import ParsedOptions
 from agent_cli.bootstrap.session_builder import INTERACTIVE
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import keyed
-from agent_cli.config.schema import Effort
 from agent_cli.model.routing import choose_default, resolve
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.events import AnyEvent, Compacted
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import ChangeSettings, Operation
 from agent_cli.protocol.records import header_of
+from agent_cli.protocol.usage import EFFORTS
 from agent_cli.serve.acp import host as acp_host
 from agent_cli.serve.acp.host import CommandFront, SlashCommand
 from agent_cli.serve.sessions.host import HostError, OpenedSession
@@ -76,7 +75,7 @@ class EditorHost(SessionHost, acp_host.EditorHost):
 class Services(acp_host.EditorServices):
     """Services of a session."""
 
-    efforts: Sequence[str] = get_args(Effort)
+    efforts: Sequence[str] = EFFORTS
 
     def __init__(self, opened: Opened) -> None:
         """Use an open session."""

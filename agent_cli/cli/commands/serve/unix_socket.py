@@ -32,7 +32,7 @@ def listening(name: str) -> Iterator[tuple[socket.socket, Path]]:
         UsageError: the path cannot be used, or another process serves there.
     """
     path = Path(os.path.abspath(name))
-    draft = path.with_name(f".{secrets.token_hex(4)}")
+    draft = path.parent / f".{secrets.token_hex(4)}"
     if max(len(os.fsencode(each)) for each in (path, draft)) > _LONGEST:
         raise UsageError(f"--socket {path}: {len(os.fsencode(path))} bytes are too long for a unix socket; "
                          f"it takes {_LONGEST}")  # fmt: skip

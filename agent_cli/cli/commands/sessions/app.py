@@ -55,7 +55,10 @@ def list_sessions(
         since=parse_moment("--since", since),
         until=parse_moment("--until", until, end=True),
     )
-    _tell_unreadable(setup.sessions.unreadable(None if everywhere else setup.root))
+    if paths := setup.sessions.unreadable(None if everywhere else setup.root):
+        count, several = number(len(paths), "file"), " and others" if len(paths) > 1 else ""
+        told = f"agent: {count} called like a session could not be read: {one_line(str(paths[0]))}{several}"
+        print(told, file=sys.stderr)
     mask = redactor_of(setup).mask
     if json:
         emit([mask(msgspec.json.encode(infos).decode())])
@@ -67,14 +70,6 @@ def list_sessions(
         filtered = branch or since or until
         emit(["No session fits." if filtered else "No sessions yet. Start one with `agent`."])
     return 0
-
-
-def _tell_unreadable(paths: list[Path]) -> None:
-    if paths:
-        count = "1 file" if len(paths) == 1 else f"{len(paths)} files"
-        several = " and others" if len(paths) > 1 else ""
-        told = f"agent: {count} called like a session could not be read: {one_line(str(paths[0]))}{several}"
-        print(told, file=sys.stderr)
 
 
 def _line(info: SessionInfo, mask: Mask, everywhere: bool) -> str:

@@ -174,8 +174,10 @@ def _pruned(done: Pruned, verb: str) -> list[str]:
         for each in done.going
     ]
     lines += [f"kept: {one_line(each)}" for each in done.kept]
-    count = "1 session" if len(done.going) == 1 else f"{len(done.going)} sessions"
-    return [*lines, f"{verb} {count}, {size(done.size_bytes)} of {size(done.total_bytes)}."]
+    return [
+        *lines,
+        f"{verb} {number(len(done.going), 'session')}, {size(done.size_bytes)} of {size(done.total_bytes)}.",
+    ]
 
 
 def repair_command(identifier: SessionId) -> int:

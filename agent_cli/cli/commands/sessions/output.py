@@ -10,6 +10,7 @@ import msgspec
 
 from agent_cli.bootstrap.options import UsageError
 from agent_cli.bootstrap.setup import Setup
+from agent_cli.protocol.records import storable_json
 
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 _QUIET_S = 1.0
@@ -45,8 +46,8 @@ def emit(lines: Iterable[str]) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as indented JSON."""
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    """Print a value as indented JSON; in names that are not valid UTF-8, lone surrogates are replaced."""
+    print(msgspec.json.format(storable_json(value), indent=2).decode())
 
 
 def when(seconds: float) -> str:

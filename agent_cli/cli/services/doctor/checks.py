@@ -18,7 +18,7 @@ from agent_cli.config.layer import ConfigError
 from agent_cli.fs.which import program
 from agent_cli.model import routing
 from agent_cli.model.http_model import NativeModel
-from agent_cli.model.types.base import Model, ModelError
+from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import one_line
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
@@ -57,7 +57,7 @@ def shown(finding: Finding, width: int | None) -> list[str]:
 
 def summary(failed: int) -> str:
     """Return the conclusion for a number of failed checks."""
-    what = "1 check has failed" if failed == 1 else f"{failed} checks have failed"
+    what = f"{number(failed, 'check')} {'has' if failed == 1 else 'have'} failed"
     return f"No task could run here: {what}." if failed else "A task could run here."
 
 
@@ -71,8 +71,10 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
         yield await _found("fallback model", "note", _other_model(setup, name, "fallback_models"))
     if small := setup.config.small_model:
         yield await _found("small model", "note", _other_model(setup, small, "small_model"))
-    if unused := _unused(setup):
-        yield unused
+    root = setup.workspace.root
+    if unused := [f"{path.relative_to(root)} ({why.partition(':')[0]})" for path, why in unused_files(root)]:
+        todo = "`agent doctor --files` says more of each, and lists what is read."
+        yield Finding("note", "not used", ", ".join(unused), todo)
     yield await _found("git", "note", _git(setup))
     yield await _found("ripgrep", "FAIL", _ripgrep(setup))
     yield await _found("state folder", "FAIL", _state(setup))
@@ -112,13 +114,6 @@ async def _configuration(setup: Setup) -> str:
     return places or f"built-in defaults; {setup.config_dir / 'config.yaml'} is not there"
 
 
-def _unused(setup: Setup) -> Finding | None:
-    root = setup.workspace.root
-    found = [f"{path.relative_to(root)} ({why.partition(':')[0]})" for path, why in unused_files(root)]
-    todo = "`agent doctor --files` says more of each, and lists what is read."
-    return Finding("note", "not used", ", ".join(found), todo) if found else None
-
-
 async def _plugins(setup: Setup) -> str:
     from agent_cli.bootstrap.plugins import installed_plugins
 
@@ -143,14 +138,15 @@ async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
         yield Finding("FAIL", "model", text, _todo(error, setup, "model"))
         return
     named = setup.loaded.place("model") if setup.config.model else "the first that can be used"
-    yield Finding("ok", "model", f"{name} ({named}), {_window(model)}{_key(name, setup, environment)}")
+    size = model.info.context_window
+    window = f"window {size:,} tokens" if size else "window unknown"
+    yield Finding("ok", "model", f"{name} ({named}), {window}{_key(name, setup, environment)}")
     for problem in environment.problems:
         yield Finding("note", "keyring", problem)
     if isinstance(model, NativeModel):
-        async with aclosing(
-            examine(routing.resolve(name, setup.config.providers, environment), model)
-        ) as findings:
-            async for finding in findings:
+        route = routing.resolve(name, setup.config.providers, environment)
+        async with aclosing(examine(route, model)) as found:
+            async for finding in found:
                 yield finding
     elif not name.startswith(f"{routing.REPLAY}/"):
         yield Finding("note", "http", "this provider is reached through LiteLLM; the way to it was not tried")
@@ -174,11 +170,6 @@ def _todo(error: Exception, setup: Setup, key: str) -> str:
             return "Correct the address, or take it away to use the built-in one."
         case _:
             return ""
-
-
-def _window(model: Model) -> str:
-    window = model.info.context_window
-    return f"window {window:,} tokens" if window else "window unknown"
 
 
 def _key(name: str, setup: Setup, environment: KeyedEnvironment) -> str:

@@ -26,8 +26,15 @@ if TYPE_CHECKING:
 def own_commands(setup: Setup) -> tuple[OwnCommand, ...]:
     """Return all custom commands, the user's first; the second of two with one name gets a name that tells its
     origin."""
+    here = f"{setup.workspace.root}/"
     return tuple(
-        OwnCommand(name, file.description, file.hint, _shown(setup, file), file.problem)
+        OwnCommand(
+            name,
+            file.description,
+            file.hint,
+            file.path.removeprefix(here) if file.place.origin == "project" else file.path,
+            file.problem,
+        )
         for name, file in commands(setup)
     )
 
@@ -37,7 +44,9 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
     file = next((file for known, file in commands(setup) if known == name), None)
     if file is None:
         return None
-    variables = _variables(setup, file)
+    variables = {"CLAUDE_PROJECT_DIR": str(setup.workspace.root)}
+    if file.place.plugin_root:
+        variables["CLAUDE_PLUGIN_ROOT"] = str(file.place.plugin_root)
     found = expand(file.text, argument, file.place.product, names=file.arguments, variables=variables)
     allowed = tuple(allow_rules(with_variables(each, variables) for each in file.allowed))
     shown = f"{file.text}\n\n(allowed until the turn ends: {', '.join(allowed)})" if allowed else file.text
@@ -50,10 +59,7 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
     )
     if prompt.problem or not setup.is_of_project(file.place, file.path):
         return prompt
-    try:
-        return msgspec.structs.replace(prompt, agreed=setup.trust.knows(*_as_one(prompt)))
-    except ConfigError as error:
-        return msgspec.structs.replace(prompt, agreed=False, problem=str(error))
+    return _as_agreed(setup, prompt)
 
 
 def called_prompt(setup: Setup, line: str) -> UserInput | None:
@@ -99,12 +105,6 @@ def commands(setup: Setup) -> Iterator[tuple[str, CommandFile]]:
     yield from ((file.name if file.name not in taken else "", file) for file in broken)
 
 
-def _variables(setup: Setup, file: CommandFile) -> dict[str, str]:
-    return {"CLAUDE_PROJECT_DIR": str(setup.workspace.root)} | (
-        {"CLAUDE_PLUGIN_ROOT": str(file.place.plugin_root)} if file.place.plugin_root else {}
-    )
-
-
 def server_commands(documents: "ServerDocuments") -> Iterator[OwnCommand]:
     """Yield the prompts of MCP servers."""
     from agent_cli.mcp.documents import usage
@@ -125,10 +125,7 @@ async def server_prompt(
     if text is None:
         return None
     prompt = OwnPrompt(text, _place_of(name), agreed=False, source="server", input=UserInput(text))
-    try:
-        return msgspec.structs.replace(prompt, agreed=setup.trust.knows(*_as_one(prompt)))
-    except ConfigError as error:
-        return msgspec.structs.replace(prompt, problem=str(error))
+    return _as_agreed(setup, prompt)
 
 
 def _place_of(name: str) -> str:
@@ -144,10 +141,13 @@ def agree(setup: Setup, prompt: OwnPrompt) -> None:
     setup.trust.remember(*_as_one(prompt))
 
 
+def _as_agreed(setup: Setup, prompt: OwnPrompt) -> OwnPrompt:
+    """Return a prompt of others, approved if the user has approved its present form."""
+    try:
+        return msgspec.structs.replace(prompt, agreed=setup.trust.knows(*_as_one(prompt)))
+    except ConfigError as error:
+        return msgspec.structs.replace(prompt, agreed=False, problem=str(error))
+
+
 def _as_one(prompt: OwnPrompt) -> tuple[str, bytes]:
     return prompt.place, prompt.text.encode("utf-8")
-
-
-def _shown(setup: Setup, file: CommandFile) -> str:
-    """Return a project's file relative to the root; any other unchanged."""
-    return file.path.removeprefix(f"{setup.workspace.root}/") if file.place.origin == "project" else file.path

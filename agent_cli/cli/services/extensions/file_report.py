@@ -2,7 +2,7 @@
 its cost in tokens."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -42,9 +42,10 @@ class FileLine(msgspec.Struct, frozen=True):
 def file_lines(setup: Setup) -> list[FileLine]:
     """Return a line for each use of a file; a file with several uses has several lines."""
     sources: tuple[Callable[[Setup], Iterator[FileLine]], ...] = (
-        _configuration, _instructions, _skills, _commands, _agents, _hooks, _servers, _unused,
+        _configuration, _instructions, _skills, _commands, _agents, _hooks, _servers,
     )  # fmt: skip
-    return [line for source in sources for line in source(setup)]
+    unused = (_line(setup, path, "unused", why) for path, why in unused_files(setup.workspace.root))
+    return [*(line for source in sources for line in source(setup)), *unused]
 
 
 def _configuration(setup: Setup) -> Iterator[FileLine]:
@@ -78,9 +79,7 @@ def _skills(setup: Setup) -> Iterator[FileLine]:
     if not setup.config.skills.enabled:
         for place in places("skills", root=setup.workspace.root, home=home_dir(), config_dir=setup.config_dir):
             yield _line(setup, place.folder, "unused", "skills are switched off (`skills.enabled`)")
-    if (library := skill_library(setup)) is None:
-        return
-    found = library.now()
+    found = skill_library(setup).now()
     for skill in found.skills:
         listed = result_tokens(f"- {skill.name}: {skill.about}") if skill.head.is_for_model else 0
         yield _line(setup, skill.path, "read", f"skill {skill.name}", listed)
@@ -96,7 +95,8 @@ def _commands(setup: Setup) -> Iterator[FileLine]:
             yield _line(setup, file.path, "unused", f"command: {file.problem}")
             continue
         asks = ", shown and asked about at its first use" if file.place.origin == "project" else ""
-        yield _line(setup, file.path, "read", f"command /{name}{asks}{_without(file.unused)}")
+        without = f"; without effect: {', '.join(file.unused)}" if file.unused else ""
+        yield _line(setup, file.path, "read", f"command /{name}{asks}{without}")
 
 
 def _agents(setup: Setup) -> Iterator[FileLine]:
@@ -109,11 +109,6 @@ def _agents(setup: Setup) -> Iterator[FileLine]:
         yield _line(setup, file.path, "inert", f"sub-agent {file.name}: {_NOT_TRUSTED}")
     for file in found.broken:
         yield _line(setup, file.path, "unused", f"sub-agent: {file.problem}")
-
-
-def _without(keys: Iterable[str]) -> str:
-    found = ", ".join(keys)
-    return f"; without effect: {found}" if found else ""
 
 
 def _hooks(setup: Setup) -> Iterator[FileLine]:
@@ -141,17 +136,9 @@ def _servers(setup: Setup) -> Iterator[FileLine]:
     yield from (FileLine("", "note", note) for note in found.notes)
 
 
-def _unused(setup: Setup) -> Iterator[FileLine]:
-    for path, why in unused_files(setup.workspace.root):
-        yield _line(setup, path, "unused", why)
-
-
 def _line(setup: Setup, path: str | Path, state: FileState, what: str, tokens: int = 0) -> FileLine:
-    return FileLine(_shown(setup, str(path)), state, what, tokens)
-
-
-def _shown(setup: Setup, path: str) -> str:
-    for folder, mark in ((str(setup.workspace.root), ""), (str(home_dir()), "~/")):
-        if path.startswith(f"{folder}/"):
-            return mark + path.removeprefix(f"{folder}/")
-    return path
+    shown = str(path)
+    for folder, mark in ((setup.workspace.root, ""), (home_dir(), "~/")):
+        if shown.startswith(f"{folder}/"):
+            return FileLine(mark + shown.removeprefix(f"{folder}/"), state, what, tokens)
+    return FileLine(shown, state, what, tokens)

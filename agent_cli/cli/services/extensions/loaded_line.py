@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from agent_cli.bootstrap.session_builder import OpenSession
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.protocol.sanitize import clean
+from agent_cli.ui.text.lines import number
 
 from .unused_files import unused_files
 
@@ -31,7 +32,7 @@ def _counts(setup: Setup, opened: OpenSession) -> Iterator[str]:
         (len(opened.hooks.hooks) if opened.hooks else 0, "hook"),
         (len(opened.servers.connections) if opened.servers else 0, "MCP server"),
     )
-    yield from (f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counted if count)
+    yield from (number(count, noun) for count, noun in counted if count)
 
 
 def _commands(setup: Setup) -> int:

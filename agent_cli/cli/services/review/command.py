@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import stat
 import sys
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.setup import check_output_file
 from agent_cli.fs.files import replace_file
 from agent_cli.fs.waiting_io import WriteInterrupted, write_in_place
 from agent_cli.model.routing import MissingKey
@@ -21,9 +21,9 @@ from agent_cli.review.formats.all import rendered
 from agent_cli.review.formats.text import about_target, incomplete, summary, without_commands
 from agent_cli.review.git_reader import ReviewError
 from agent_cli.ui.headless.runner import StopHandle
-from agent_cli.ui.signals import signal_handlers
+from agent_cli.ui.signals import ENDING, signal_handlers
 
-from .options import FORMATS, OPTIONS
+from .options import FORMATS
 from .reviewing import ReviewOrder, carry_out, order_of, review_setup
 
 _STDIN = "/dev/stdin"
@@ -35,11 +35,7 @@ def run_review(values: dict[str, Any]) -> int:
     Raises:
         UsageError, ConfigError, NoModel, MissingKey: nothing was reviewed.
     """
-    for option in OPTIONS:
-        value = values.get(option.key)
-        if option.choices and value is not None and value not in option.choices:
-            raise UsageError(f"{option.names[0]}: {value!r} is not one of {', '.join(option.choices)}")
-    chosen = ParsedOptions("run", {key: value for key, value in values.items() if value not in (None, False)})
+    chosen = ParsedOptions("run", values)
     targets = _targets(chosen)
     if values.get("patch") == "-":
         values = {**values, "patch": _STDIN}
@@ -58,11 +54,10 @@ def run_review(values: dict[str, Any]) -> int:
 
 async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
     stopper = StopHandle()
-    interrupted, terminated = partial(stopper.stop, "interrupted"), partial(stopper.stop, "terminated")
     if timeout_s := chosen.number("timeout"):
         asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
     say = (lambda line: None) if chosen.flag("quiet") else _progress
-    with signal_handlers({signal.SIGINT: interrupted, signal.SIGTERM: terminated, signal.SIGHUP: terminated}):
+    with signal_handlers({number: partial(stopper.stop, why) for number, why in ENDING.items()}):
         return await carry_out(review_setup(chosen), order, say, stopper)
 
 
@@ -82,10 +77,7 @@ def _targets(chosen: ParsedOptions) -> list[tuple[str, str]]:
             raise UsageError(f"--also {text}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
         found.append(("--also", format, name))
     for option, _, name in found:
-        if Path(name).is_dir():
-            raise UsageError(f"{option} {name}: is a directory")
-        if not Path(name).absolute().parent.is_dir():
-            raise UsageError(f"{option} {name}: its folder does not exist")
+        check_output_file(option, name)
     return [(format, name) for _, format, name in found]
 
 

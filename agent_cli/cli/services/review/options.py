@@ -4,7 +4,7 @@ module."""
 import shlex
 from typing import Any
 
-from agent_cli.bootstrap.options import SHARED, Option, UsageError
+from agent_cli.bootstrap.options import SHARED, Option, UsageError, store_value
 
 FORMATS = ("text", "json", "sarif", "github", "rdjsonl", "gitlab", "pr-review")
 PRIORITIES = ("P0", "P1", "P2", "P3")
@@ -66,12 +66,5 @@ def typed_options(text: str) -> dict[str, Any]:
         elif not equals and not words:
             raise UsageError(f"{name} needs a value")
         else:
-            values[option.key] = _value(option, attached if equals else words.pop(0))
+            store_value(values, option, attached if equals else words.pop(0))
     return {**values, "positional": " ".join(rest)}
-
-
-def _value(option: Option, text: str) -> Any:
-    try:
-        return {"whole": int, "number": float}.get(option.kind, str)(text)
-    except ValueError:
-        raise UsageError(f"{option.names[0]}: {text!r} is not a number") from None

@@ -16,7 +16,6 @@ from agent_cli.bootstrap.sandbox_setup import confining_for
 from agent_cli.bootstrap.session_builder import permissions_of
 from agent_cli.bootstrap.setup import Embedding, Setup, with_values
 from agent_cli.engine.model_calls.budget import SharedBudget
-from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.fs.files import read_regular
 from agent_cli.protocol.actions import Allow, ReadPath
 from agent_cli.review.finding import Finding, PreviousError, Review, TargetKind, earlier_findings
@@ -120,7 +119,8 @@ async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None]
             )
 
             def may_show(path: str) -> bool:
-                return _may_read(permissions, git.top / path)
+                shown = git.top / path
+                return isinstance(permissions.authorize(ReadPath(os.path.realpath(shown), str(shown))), Allow)
 
             material = await collect(git, order.selection, may_show)
             say(f"reviewing {material.target.words}: {number(len(material.files), 'file')}")
@@ -183,8 +183,3 @@ def _remove_closed(root: Path, may_show: Callable[[str], bool]) -> None:
             path = Path(folder, name)
             if not may_show(str(path.relative_to(root))):
                 path.unlink()
-
-
-def _may_read(permissions: Permissions, path: Path) -> bool:
-    real = os.path.realpath(path)
-    return isinstance(permissions.authorize(ReadPath(real, str(path))), Allow)
