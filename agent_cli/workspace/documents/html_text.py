@@ -27,6 +27,7 @@ _DEPTH = 10_000
 
 def work(request: bytes) -> bytes:
     """Return the Markdown of a UTF-8 page."""
+    sys.setrecursionlimit(_DEPTH)  # of a process of its own
     return markdown(request.decode("utf-8", "replace")).encode("utf-8", "replace")
 
 
@@ -38,7 +39,6 @@ def markdown(html: str) -> str:
     """
     from markdownify import MarkdownConverter
 
-    sys.setrecursionlimit(_DEPTH)
     soup = _parsed(html)
     for tag in soup(_DROPPED):
         tag.decompose()
