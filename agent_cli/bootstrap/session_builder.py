@@ -216,6 +216,7 @@ class SessionBuilder:
             self._may_instruct,
             setup.is_doubtful,
             of_project=setup.reads_project,
+            used=lambda: self._session.view.known_files.keys() if self._session else (),
         )
         return PromptSources(
             root=setup.workspace.root,
@@ -361,6 +362,7 @@ class SessionBuilder:
             tool_base=self._context(session),
             settings=_settings(config, draft, of),
             prompt_additions=partial(self.prompts.additions, session.header),
+            come_near=self._instruction_files.come_near,
             retry=RetryPolicy(horizon_s=config.limits.retry_s, park_s=park_s),
             day=SpendLog(setup.state / "spend"),
             redacted=RequestRedactor(self._redactor).masked,

@@ -55,6 +55,8 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
     settings: Settings
     prompt_additions: AdditionsBuilder
     """Returns the additions to the messages that are still sent."""
+    come_near: Callable[[], Sequence[str]] = tuple
+    """Returns folders whose instructions apply from now on, because a file there was used."""
     retry: RetryPolicy
     redacted: Callable[[Sequence[Message]], Sequence[Message]] = tuple
     """Returns messages with secrets removed, as they may be sent."""

@@ -151,8 +151,11 @@ class Turn:
                 return forbidden
             await self._deliver_steers()
             self._deliver_reports()
-            if reminder := self._services.reminders.due():
-                self._say("hint", reminder)
+            reminder, near = self._services.reminders.due(), self._services.come_near()
+            if reminder or near:
+                self._say("hint", reminder or "Continue.", moment=self._additions() if near else NOTHING_NEW)
+                for folder in near:
+                    self.scope.notice(f"The instructions in {folder} apply from here on.")
             stop = await self._step()
             if stop is not None and stop not in _FINAL:
                 await self._ask_hooks_about_steers()

@@ -1,12 +1,14 @@
 """The project's instructions to agents: the user's own file for all projects, then the AGENTS.md chain from the
-repository's root down to the working directory, each with its imports.
+repository's root down to the working directory, then those of deeper folders with files that the agent has read or
+written, each with its imports.
 
 These files go to the model without asking. A project's file may therefore only be a link to another text of the
 same project.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -60,11 +62,13 @@ class InstructionFiles:
         is_doubtful: Callable[[str], bool] = lambda real: False,
         *,
         of_project: bool = True,
+        used: Callable[[], Collection[str]] = tuple,
     ) -> None:
         """In every folder from the repository's root (the nearest ancestor with `.git`, otherwise only `cwd`) down
         to `cwd`, the first readable one of `names` applies; before them, that of `config_dir`. `may_read` tells
         whether the agent may open a real path of the project, in addition to access lists. `is_doubtful` tells
-        whether its content may come from others. Without `of_project`, only the user's file applies."""
+        whether its content may come from others. Without `of_project`, only the user's file applies. `used`
+        returns the absolute paths of the files that the agent has read or written."""
         self._cwd = cwd.resolve()
         self._names = tuple(names)
         self._config_dir = config_dir
@@ -73,6 +77,11 @@ class InstructionFiles:
         self._of_projects = of_project
         self.files: frozenset[str] = frozenset()
         """Real paths of the project files in the result of `read`, including imports."""
+        self._used = used
+        self._used_count = 0
+        self._deeper: dict[Path, bool] = {}
+        """Folders below the working directory in which a file was used, and whether the repository tracks
+        instructions in them: those of installed packages are not the project's."""
         self._looks: FileStamps | None = None
         self._found: tuple[Instruction, ...] = ()
 
@@ -83,9 +92,32 @@ class InstructionFiles:
         Empty and unreadable files are skipped, as are links that lead out of the project or to a file with another
         suffix.
         """
-        if self._looks is None or not self._looks.are_unchanged():
+        if self.come_near() or self._looks is None or not self._looks.are_unchanged():
             self._looks, self._found = self._read()
         return self._found
+
+    def come_near(self) -> tuple[str, ...]:
+        """Return the instructions of deeper folders, as paths relative to the working directory, that apply since
+        the last call because a file there was used."""
+        used = self._used() if self._of_projects else ()
+        if len(used) == self._used_count:
+            return ()
+        known = self._used_count if len(used) > self._used_count else 0  # an undo makes it forget some
+        self._used_count = len(used)
+        new = {folder for path in islice(used, known, None) for folder in self._folders_of(path)}
+        files = [str(folder / name) for folder in new for name in self._names]
+        tracked = _tracked_folders(self._cwd, list(filter(os.path.isfile, files)))
+        self._deeper |= {folder: folder in tracked for folder in new}
+        if tracked:
+            self._looks = None
+        return tuple(sorted(os.path.relpath(folder, self._cwd) for folder in tracked))
+
+    def _folders_of(self, path: str) -> Iterator[Path]:
+        """Yield the folders between the working directory and a file in it."""
+        folder = Path(path).parent
+        while folder != self._cwd and folder.is_relative_to(self._cwd) and folder not in self._deeper:
+            yield folder
+            folder = folder.parent
 
     def _read(self) -> tuple[FileStamps, tuple[Instruction, ...]]:
         folders = _folders(self._cwd)
@@ -97,7 +129,8 @@ class InstructionFiles:
         importer = Importer(looks)
         found = [self._own(looks, importer)]
         own = set(importer.given)
-        for folder in dict.fromkeys(folders) if self._of_projects else ():
+        deeper = sorted(folder for folder, has_some in self._deeper.items() if has_some)
+        for folder in (*folders, *deeper) if self._of_projects else ():
             if folder != self._config_dir:
                 found.append(self._of_project(folder, folders[0], looks, importer))
         self.files = frozenset(importer.given - own)
@@ -174,6 +207,15 @@ def _folders(cwd: Path) -> list[Path]:
         if (folder / ".git").exists():
             return upwards[depth::-1]
     return [cwd]
+
+
+def _tracked_folders(cwd: Path, files: Sequence[str]) -> set[Path]:
+    """Return the folders of those files that the repository around a folder tracks."""
+    if not files:
+        return set()
+    from .git.index import TrackedFiles
+
+    return {Path(path).parent for path in TrackedFiles().among(str(cwd), files)}
 
 
 def _text(real: str, name: str) -> str:

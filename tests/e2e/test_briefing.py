@@ -1,9 +1,11 @@
 """What the model is told beside the conversation, by the real program."""
 
+import subprocess
+
 import pytest
 
 from tests.e2e.world import World, finish, shell
-from tests.model.server import Reply
+from tests.model.server import Call, Reply
 
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])
@@ -19,6 +21,32 @@ def test_instructions_above_the_directory_count_whatever_the_mode(world: World, 
     assert world.run("run", "hello", "--mode", mode, "--cd", str(sub)).code == 0
     system = world.bodies()[0]["messages"][0]["content"]
     assert system.index("Rule of the root") < system.index("Rule of the part") and "Be brief." in system
+
+
+def test_instructions_of_a_deeper_folder_count_from_the_first_file_used_there(world: World) -> None:
+    for name, text in {"part/AGENTS.md": "Rule of the part.", "part/x.py": "x = 1\n", "y.py": "y = 1\n"}.items():
+        (world.work / name).parent.mkdir(exist_ok=True)
+        (world.work / name).write_text(text, encoding="utf-8")
+    for line in ("init -q", "add part/AGENTS.md"):
+        subprocess.run(["git", "-C", str(world.work), *line.split()], check=True)
+
+    def read(name: str) -> Reply:
+        return Reply(calls=(Call("read_file", {"path": name}),))
+
+    world.script(read("y.py"), read("part/x.py"), read("part/x.py"), Reply(text="ok"), Reply(text="again"))
+    done = world.run("run", "hello")
+    assert done.code == 0 and done.err.count("The instructions in part apply from here on.") == 1
+    sent = [str(body["messages"]).count("Rule of the part.") for body in world.bodies()]
+    assert sent == [0, 0, 1, 1]
+    last = world.bodies()[2]["messages"]
+    assert [message["role"] for message in last[-2:]] == ["tool", "user"] and "part/AGENTS.md" in str(last[-1])
+    assert world.bodies()[3]["messages"][: len(last)] == last, "what was sent before stays as it was"
+    assert world.run("run", "-c", "go on").code == 0
+    assert str(world.bodies()[4]["messages"]).count("Rule of the part.") == 1
+    (world.work / "part" / "AGENTS.md").write_text("Another rule.", encoding="utf-8")
+    world.script(Reply(text="ok"))
+    assert world.run("run", "-c", "go on").code == 0
+    assert "Another rule." in str(world.bodies()[5]["messages"][-1])
 
 
 def test_a_rule_against_an_instructions_file_holds(world: World) -> None:

@@ -1,6 +1,7 @@
 """The chain of instruction files."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,10 @@ def written(root: Path, files: dict[str, str]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True)
+
+
 def text_of(root: Path, config: Path | None = None) -> str:
     """The text of the last file of the chain."""
     return InstructionFiles(root, config_dir=config).read()[-1].text
@@ -46,6 +51,32 @@ def test_the_chain_goes_from_the_users_file_over_the_repository_down(tmp_path: P
     assert told(found) == tuple((str(path), f"in {path.parent.name}") for path in places)
     assert [each.source for each in found] == ["user:AGENTS.md", "../../CLAUDE.md", "AGENTS.md"]
     assert told(InstructionFiles(deep, names=("GEMINI.md",)).read()) == ((str(deep / "GEMINI.md"), "in b"),)
+
+
+def test_a_deeper_file_applies_once_a_file_beside_it_was_used(tmp_path: Path) -> None:
+    deeper = ("a/AGENTS.md", "a/b/CLAUDE.md", "c/AGENTS.md", "node_modules/x/AGENTS.md", "own/AGENTS.md")
+    written(
+        tmp_path, {**{name: f"in {name}" for name in deeper}, "AGENTS.md": "top", ".gitignore": "node_modules"}
+    )
+    git(tmp_path, "init", "-q")
+    git(tmp_path / "own", "init", "-q")
+    git(tmp_path, "add", "AGENTS.md", "a", "c")
+    used: list[str] = []
+    files = InstructionFiles(tmp_path, used=lambda: used)
+    assert [each.source for each in files.read()] == ["AGENTS.md"] and files.come_near() == ()
+    used += [str(tmp_path / name) for name in ("a/b/new.py", "node_modules/x/i.js", "own/x", "top.py")]
+    assert files.come_near() == ("a", "a/b") and files.come_near() == ()
+    assert [each.source for each in files.read()] == ["AGENTS.md", "a/AGENTS.md", "a/b/CLAUDE.md"]
+    (tmp_path / "a" / "AGENTS.md").write_text("other", encoding="utf-8")
+    used += ["/elsewhere/c/x.py", str(tmp_path.parent / "x")]
+    assert files.come_near() == () and files.read()[1].text == "other"
+    assert len(InstructionFiles(tmp_path / "a", used=lambda: used).read()) == 3
+    assert len(InstructionFiles(tmp_path, may_read=lambda real: "b/" not in real, used=lambda: used).read()) == 2
+
+
+def test_without_a_repository_no_deeper_file_applies(tmp_path: Path) -> None:
+    written(tmp_path, {"a/AGENTS.md": "deeper", "a/x.py": ""})
+    assert InstructionFiles(tmp_path, used=lambda: [str(tmp_path / "a" / "x.py")]).read() == ()
 
 
 def test_without_a_repository_only_the_working_directory_counts(tmp_path: Path) -> None:
