@@ -197,6 +197,6 @@ def _listed(infos: Sequence[SessionInfo]) -> str:
     for number, info in enumerate(infos, start=1):
         print(clean(f"{number:3}  {info.id}  {ago(info.updated):>10}  {info.title}"))
     answer = input("Which one? [1] ").strip() or "1"
-    if answer.isdigit() and 1 <= int(answer) <= len(infos):
+    if answer.isdecimal() and 1 <= int(answer) <= len(infos):
         return infos[int(answer) - 1].id
     return answer

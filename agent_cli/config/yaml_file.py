@@ -106,10 +106,16 @@ def read_value(text: str) -> Any:
 
 
 def settle_paths(layer: Layer, folder: Path) -> None:
-    """Resolve `sessions.dir` relative to the file that sets it."""
+    """Resolve `sessions.dir` relative to the file that sets it.
+
+    Raises:
+        ConfigError: it is in the home directory of a user that there is not.
+    """
     sessions = layer.values.get("sessions")
-    if isinstance(sessions, dict) and isinstance(sessions.get("dir"), str):
-        sessions["dir"] = str(folder.absolute() / Path(sessions["dir"]).expanduser())
+    if isinstance(sessions, dict) and isinstance(named := sessions.get("dir"), str):
+        if (path := os.path.expanduser(named)).startswith("~"):
+            raise ConfigError(f"{layer.named('sessions.dir')}: the home directory in {named} is unknown")
+        sessions["dir"] = str(folder.absolute() / path)
 
 
 def load_yaml(text: str, path: Path) -> tuple[Any, dict[str, int]]:

@@ -1,6 +1,7 @@
 """Select the client for a model name, from configuration, environment and provider table, in that order."""
 
 import ipaddress
+import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
@@ -390,7 +391,7 @@ def _wire(provider: str, spec: ProviderSpec, model: str, *, custom: bool) -> Wir
 def _open_replay(name: str) -> Model:
     from .replay import ReplayModel
 
-    path = Path(name.partition("/")[2]).expanduser()
+    path = Path(os.path.expanduser(name.partition("/")[2]))
     try:
         return ReplayModel.open(path, name)
     except OSError as error:

@@ -5,6 +5,7 @@ async with Agent(cwd="~/shop") as agent:
 """
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from itertools import chain
@@ -256,7 +257,7 @@ def _input(prompt: str, images: Sequence[str | Path], shape: "Shape | None") -> 
         return UserInput(text, answer_schema=schema)
     from agent_cli.tools.files.images import PictureError, read_image
 
-    paths = [Path(each).expanduser().absolute() for each in images]
+    paths = [Path(os.path.expanduser(each)).absolute() for each in images]
     try:
         pictures = tuple(map(read_image, paths))
         return UserInput(text, pictures, image_paths=tuple(map(str, paths)), answer_schema=schema)

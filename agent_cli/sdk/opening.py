@@ -1,5 +1,6 @@
 """Open the engine of a session with the options of an agent, as the command line does with its own."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -130,4 +131,4 @@ def _functions(options: AgentOptions) -> "list[FunctionTool[..., Any]]":
 
 
 def _absolute(path: str | Path) -> Path:
-    return Path(path).expanduser().absolute()
+    return Path(os.path.expanduser(path)).absolute()

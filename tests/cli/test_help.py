@@ -104,6 +104,10 @@ NONE = (
     "there is no session with the ID or name '{}'; `agent sessions list --all` shows them all, and "
     "`agent sessions search WORD` finds one by what was said"
 )
+NO_MODEL = (
+    "“typo” is not a model name: write PROVIDER/MODEL with a provider such as anthropic, openai, gemini, openrouter, "
+    "xai, deepseek"
+)
 TOO_LONG = f"{'x' * 20}…: File name too long"
 WRONG = (
     (["run", "--bogus", "x"], "unknown option --bogus; see --help"),
@@ -139,6 +143,11 @@ WRONG = (
     (["permissions", "explain", "ls", "--mode", "x"], "--mode: 'x' is not one of plan, ask, auto-edit, yolo"),
     (["permissions", "explain", "--write", "a\nb"], "--write: the path 'a\\nb' contains control characters"),
     (["permissions", "test", "gone.yaml"], "gone.yaml: No such file or directory"),
+    (["run", "x", "--set", "sessions.dir=~nobody-here/x"], "--set sessions.dir: the home directory in ~nobody-here/x is unknown"),
+    (["run", "x", "--trace", "~nobody-here/x.jsonl"], "--trace {here}/~nobody-here/x.jsonl: its folder does not exist"),
+    (["serve", "--stdio", "--trace", "~nobody-here/x.jsonl"], "--trace {here}/~nobody-here/x.jsonl: its folder does not exist"),
+    (["run", "x", "-m", "replay/~nobody-here/x"], "cannot read the recording ~nobody-here/x: No such file or directory"),
+    (["acp", "--set", "model=typo", "setup"], NO_MODEL),
     (["trace", "show", "x" * 300], TOO_LONG),
     (["skills", "check", "x" * 300], TOO_LONG),
     (["run", "x", "--cd", "x" * 300], TOO_LONG),

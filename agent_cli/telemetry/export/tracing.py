@@ -134,6 +134,6 @@ def open_tracing(
     if trace_file:
         from .trace_file import open_trace
 
-        file = open_trace(Path(trace_file).expanduser().absolute(), resource)
+        file = open_trace(Path(os.path.expanduser(trace_file)).absolute(), resource)
     parent = parent_in(env)
     return Tracing(lambda tell: SpanBuilder(tell, parent, Content(content)), file, collector, notes)

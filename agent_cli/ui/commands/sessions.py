@@ -1,5 +1,6 @@
 """Slash commands on whole sessions: list, open, create, fork, rename and search them."""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -78,7 +79,7 @@ async def new(context: CommandContext, argument: str) -> None:
 async def add_dir(context: CommandContext, argument: str) -> None:
     """`/add-dir PATH`: reopen this session with one more folder in its workspace."""
     now = context.client.snapshot()
-    folder = Path(now.cwd, Path(argument).expanduser())
+    folder = Path(now.cwd, os.path.expanduser(argument))
     if not argument:
         context.say("/add-dir PATH adds a folder to the workspace of this session.")
     elif not folder.is_dir():

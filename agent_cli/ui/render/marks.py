@@ -58,14 +58,10 @@ def prompt_rows(text: list[str], note: str, theme: Theme, is_plain: bool, width:
     goes below it, or after a single line."""
     if is_plain:
         first, *rest = text
-        rows = [f"> {first}", *("  " + line for line in rest)]
-        return (
-            [*rows[:-1], f"{rows[-1]}  {note}"]
-            if note and len(rows) == 1
-            else [*rows, *([f"  {note}"] if note else [])]
-        )
-    bar = theme.paint("prompt", _BAR)
-    rows = [f"{bar} {theme.paint('strong', row)}" for line in text for row in lines.wrap(line, width - 2)]
+        rows, bar = [f"> {first}", *("  " + line for line in rest)], " "
+    else:
+        bar, note = theme.paint("prompt", _BAR), note and theme.paint("muted", note)
+        rows = [f"{bar} {theme.paint('strong', row)}" for line in text for row in lines.wrap(line, width - 2)]
     if note and len(rows) == 1:
-        return [f"{rows[0]}  {theme.paint('muted', note)}"]
-    return [*rows, *([f"{bar} {theme.paint('muted', note)}"] if note else [])]
+        return [f"{rows[0]}  {note}"]
+    return [*rows, *([f"{bar} {note}"] if note else [])]

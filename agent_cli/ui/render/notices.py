@@ -37,11 +37,9 @@ def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
             return note(" · ".join(lines.one_line(fact, 80) for fact in facts if fact), width)
         case ev.OperationCompleted():
             return lines.wrap(clean(event.detail).strip(), width) if event.detail.strip() else []
-        case ev.OperationFailed():
-            return lines.error(event.error, theme, width).split("\n")
         case ev.InputReturned():
             return []  # the front end returns it to the user
-        case ev.SessionClosed():
+        case ev.OperationFailed() | ev.SessionClosed():
             return lines.error(event.error, theme, width).split("\n") if event.error else []
         case ev.FellBack():
             restart = "; the answer starts over." if event.discarded_chars else "."

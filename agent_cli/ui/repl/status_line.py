@@ -19,7 +19,6 @@ _NEARLY_FULL = 0.8
 _DROPPED = ("branch", "cost", "jobs", "agents", "hook", "bar")
 """The parts dropped if there is no room, in order."""
 _SEPARATOR: Piece = (("muted",), " · ")
-_MODES: dict[Mode, Role] = {"plan": "plan", "ask": "ask", "auto-edit": "auto-edit", "yolo": "yolo"}
 
 
 def render_status(now: Snapshot, branch: str, theme: Theme, width: int) -> str:
@@ -47,7 +46,7 @@ def render_first_status(began: SessionStarted, branch: str, theme: Theme, width:
 
 def _place(mode: Mode, model: str, sandbox: str) -> dict[str, Piece]:
     return {
-        "mode": ((_MODES[mode],), f" {mode} " if mode == "yolo" else mode),
+        "mode": ((mode,), f" {mode} " if mode == "yolo" else mode),
         "model": (("muted",), lines.one_line(model, 60)),
         "sandbox": (("warning",), _sandbox(mode, sandbox)),
     }

@@ -1,5 +1,6 @@
 """Open sessions for the clients of a server, with the options of its command line."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +40,7 @@ def check_trace(chosen: ParsedOptions) -> None:
     from agent_cli.telemetry.export.otlp_json import resource_of
     from agent_cli.telemetry.export.trace_file import TraceFileError, open_trace
 
-    path = Path(name).expanduser().absolute()
+    path = Path(os.path.expanduser(name)).absolute()
     if path.suffix == ".json":
         raise UsageError(f"--trace {name}: a .json file holds one session; for a server, name a .jsonl file")
     try:

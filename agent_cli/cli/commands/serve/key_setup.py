@@ -3,11 +3,11 @@
 import asyncio
 import sys
 
-from agent_cli.bootstrap.options import ParsedOptions
+from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.model.routing import MissingKey, NoModel
 from agent_cli.protocol.stop_reason import EXIT_CODES
-from agent_cli.serve.sessions.host import LoginNeeded
+from agent_cli.serve.sessions.host import HostError, LoginNeeded
 from agent_cli.ui.text.theme import is_plain
 
 from .editor import EditorHost
@@ -42,4 +42,6 @@ def _missing(chosen: ParsedOptions) -> NoModel | MissingKey | None:
     except LoginNeeded as error:
         assert isinstance(error.__cause__, NoModel | MissingKey)
         return error.__cause__
+    except HostError as error:  # a key would not help
+        raise UsageError(str(error)) from error
     return None
