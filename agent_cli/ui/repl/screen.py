@@ -2,7 +2,7 @@
 
 One prompt_toolkit application runs from start to end. Permanent text is written above the live region in the same
 terminal update that repaints it; prompt_toolkit's own diff renderer paints the rest. The screen does not know the
-engine: it calls the REPL for content and to report keys.
+engine: it calls `ScreenCallbacks` for content and to report keys.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.application.current import set_app
@@ -32,11 +32,13 @@ from prompt_toolkit.search import stop_search
 from prompt_toolkit.widgets.toolbars import SearchToolbar
 
 from agent_cli.fs.files import make_private
+from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.sanitize import clean, visible
 
 from ..commands.registry import is_command
 from ..dialogs.base import Entry
 from ..dialogs.dialog_queue import DialogQueue
+from ..notifications import Notifications
 from ..text import lines
 from ..text.theme import Theme
 from .drafts import Draft, PasteLabels
@@ -47,9 +49,6 @@ from .live_renderer import LiveRenderer
 from .terminal import JobControl, Keyboard, open_terminal
 from .terminal_modes import TypeAhead
 
-if TYPE_CHECKING:
-    from .repl import Repl
-
 _LABELLED_LINES = 20
 _LABELLED_CHARS = 4000
 _REMEMBERED_CHARS = 1 << 18
@@ -57,12 +56,35 @@ _TYPING_S = 1.5
 """A user who pressed a key within this many seconds is typing."""
 
 
+class ScreenCallbacks(Protocol):
+    """The screen's interface to the REPL."""
+
+    dialogs: DialogQueue
+    attention: Notifications
+
+    def frame(self, rows: int) -> list[str]: ...
+    def status(self) -> str: ...
+    def mode(self) -> Mode: ...
+    def busy(self) -> bool: ...
+    def wake(self) -> None: ...
+    def send(self, text: str) -> None: ...
+    def queue(self, text: str) -> None: ...
+    def stop(self) -> bool: ...
+    def exit_repl(self) -> None: ...
+    def cycle_mode(self) -> None: ...
+    def expand(self) -> None: ...
+    def take_back(self) -> bool: ...
+    def paste_picture(self) -> None: ...
+    def runs_own_command(self) -> bool: ...
+    def move_to_background(self) -> None: ...
+
+
 class Screen:
     """Owns the terminal while the REPL runs."""
 
     def __init__(
         self,
-        controller: "Repl",
+        controller: ScreenCallbacks,
         theme: Theme,
         completer: Completer,
         history_file: Path,
