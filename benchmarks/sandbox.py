@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from agent_cli.engine.permissions.egress import EgressProxy
-from agent_cli.policy.rules.rule import parse_rule
+from agent_cli.policy.rules.rule import Rules, parse_rule
 from agent_cli.protocol.actions import Allow
 from agent_cli.sandbox.git_tamper_guard import take_git_state
 from agent_cli.sandbox.mechanisms import bubblewrap
@@ -101,8 +101,8 @@ async def _way_out(base: Path) -> list[tuple[str, float, str, float]]:
     try:
         if not (await measure_strength(runner, base)).shares_network:
             return []
-        rule = parse_rule("fetch(example.org)", "allow", "benchmark")
-        outlet = EgressProxy(runner, lambda: (rule,), lambda _: Allow("benchmark"))
+        rules = Rules([parse_rule("fetch(example.org)", "allow", "benchmark")])
+        outlet = EgressProxy(runner, lambda: rules, lambda _: Allow("benchmark"))
         times = []
         for _ in range(ROUNDS):
             began = time.perf_counter()
