@@ -1,13 +1,18 @@
 """What git would forget is named first, and can be brought back by what is said."""
 
+import asyncio
 import re
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_cli.policy.shell.destructive import discards_git_state
 from agent_cli.protocol.events import ToolCallFinished
+from agent_cli.protocol.operations import Interrupt, UserInput
+from agent_cli.tools.kit.base import ToolContext, ToolOutcome
+from agent_cli.tools.shell.shell import Shell, ShellParams
 from tests.engine.harness import approve_all, engine
 from tests.model.scripted import call, say
 from tests.rows import each_row
@@ -58,6 +63,33 @@ async def test_a_dropped_stash_comes_back(repository: Path, tmp_path: Path) -> N
     assert found, told
     git(repository, *found.group().split()[1:])
     assert "stashed" in git(repository, "stash", "show", "-p")
+
+
+async def test_what_brings_it_back_is_told_of_a_command_that_runs_again_outside_the_sandbox(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, blocked = Shell.run, iter([{"blocked": "writing /elsewhere"}])
+
+    async def blocked_once(shell: Shell, params: ShellParams, context: ToolContext) -> ToolOutcome:
+        return msgspec.structs.replace(await run(shell, params, context), **next(blocked, {}))
+
+    monkeypatch.setattr(Shell, "run", blocked_once)
+    told = await after(tmp_path, "git stash drop -q; echo; git stash list")
+    assert git(repository, "stash", "list") == "" and next(blocked, None) is None
+    assert re.search(r"git stash store -m \S+ [0-9a-f]{40}", told), told
+
+
+async def test_what_brings_it_back_is_told_of_a_command_that_was_stopped(repository: Path, tmp_path: Path) -> None:
+    dropped = call("shell", command="git stash drop -q; touch dropped; sleep 600")
+    async with engine(tmp_path, say(dropped)) as it, asyncio.timeout(60):
+        it.answer = approve_all
+        turn = await it.submit(UserInput("go"))
+        while not (repository / "dropped").exists():
+            await asyncio.sleep(0.01)
+        await it.submit(Interrupt())
+        await it.until_ended(turn)
+        told = it.of(ToolCallFinished)[-1].text
+        assert "Stopped before it ended" in told and re.search(r"git stash store -m \S+ [0-9a-f]{40}", told)
 
 
 async def test_where_nothing_can_be_lost_nothing_is_said(tmp_path: Path) -> None:

@@ -141,6 +141,8 @@ class PendingCall:
         """The actions and the verdict, as last judged."""
         self.final = ""
         """Final text of the turn, if this call said that the task is done."""
+        self.kept = ""
+        """A line on how to restore what it might discard, for its result."""
         self.printed = ""
         """The end of its output so far."""
         self.preview: Preview | None = None

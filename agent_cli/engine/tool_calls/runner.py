@@ -331,13 +331,9 @@ class ToolRunner:
     async def _outcome(self, pending: PendingCall) -> ToolOutcome:
         """Run the tool. If a command failed because of the sandbox, run it once more outside if the user
         agrees."""
-        kept = await self._name_discarded_state(pending)
+        if kept := await self._name_discarded_state(pending):
+            pending.kept = f"\n[Before it ran, {kept}]"
         outcome = await self._run_tool(pending, pending.authorized.reach)
-        if kept:
-            note = f"[Before it ran, {kept}]"
-            outcome = msgspec.structs.replace(
-                outcome, text=f"{outcome.text}\n{note}", display=f"{outcome.display}\n{note}".strip()
-            )
         if not outcome.blocked:
             return outcome
         reach = await self._gate.ask_for_reach(pending, outcome)
@@ -410,11 +406,12 @@ class ToolRunner:
             if after.result is None:
                 await self._gate.decide(after, [after])
             try:
-                done = after.result.text if after.result else (await self._outcome(after)).text
+                done = ToolOutcome(after.result.text) if after.result else await self._outcome(after)
             except ToolError as error:  # the edit is done, whatever happens here
-                done = str(error)
-            note = f"[{rule.label}: {command}]\n{done}"
-            outcome = msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
+                done = ToolOutcome(str(error))
+            text = f"{outcome.text}\n[{rule.label}: {command}]\n{done.text}{after.kept}"
+            untrusted = outcome.untrusted or done.untrusted
+            outcome = msgspec.structs.replace(outcome, text=text, untrusted=untrusted)
         if commands and self.rules.follows_edits:  # changes by a formatter are not edits of the next call
             self._last_checkpoint, _ = await self._undo.changed_since(self._scope.turn_id, self._last_checkpoint)
         return outcome
@@ -451,7 +448,7 @@ class ToolRunner:
     ) -> ToolResult:
         untrusted = outcome.untrusted or pending.authorized.untrusted_source
         text = truncate_result(outcome.text, self._context, pending.call.id)
-        text = mark_untrusted(text, untrusted) if untrusted else text
+        text = (mark_untrusted(text, untrusted) if untrusted else text) + pending.kept
         if pending.rewritten_by:
             hook, title = pending.rewritten_by, pending.authorized.title
             text = f"[The user's hook {hook} changed this call; what ran: {title}]\n{text}"
@@ -463,7 +460,7 @@ class ToolRunner:
             tool=pending.call.name,
             status=status,
             text=text or "(no output)",
-            display=outcome.display,
+            display=f"{outcome.display}{pending.kept}" if outcome.display else "",
             images=outcome.images,
             duration_s=round(duration_s, 3),
             changes=outcome.changes,
