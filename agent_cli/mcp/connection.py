@@ -211,15 +211,6 @@ class Connection(Handlers):
                 raise
         raise AssertionError("unreachable")
 
-    async def refresh(self) -> None:
-        """Fetch what the server offers now.
-
-        Raises:
-            ServerError: it does not say.
-        """
-        client = await self.ready()
-        self._take(await client.list_offer())
-
     def changed(self) -> None:
         """Fetch the new offer in the background, once for many changes."""
         self._has_changed = True

@@ -131,7 +131,7 @@ def _take(outline: SessionSummary, record: AnyRecord) -> None:
         case SettingsSet():
             outline.model = record.model
         case TurnsUndone() | TurnsRedone():
-            outline.moves.append(record)
+            outline.moves.append(msgspec.structs.replace(record, seq=0))  # a damaged one may be beyond 64 bits
             undone = taken_back(outline.moves).messages
             outline.undone = {turn: turn in undone for each in outline.moves for turn in each.turn_ids}
 

@@ -68,6 +68,14 @@ def test_a_session_is_found_by_a_word_of_either_side_and_not_by_tool_traffic(
     assert found(sessions, "quokka") == found(sessions, "wombat") == []
 
 
+def test_a_damaged_number_in_one_session_hides_no_other(sessions: Sessions, tmp_path: Path) -> None:
+    path = saved(sessions, tmp_path, "aaaa1111", you("one kiwi"), TurnsUndone(id="x", turn_ids=("t1",)))
+    saved(sessions, tmp_path, "bbbb2222", you("two kiwis, one kiwi"))
+    path.write_bytes(path.read_bytes().replace(b'"undone",', b'"undone","seq":1' + b"0" * 300 + b","))
+    assert sorted(found(sessions, "kiwi")) == ["aaaa1111", "bbbb2222"]
+    assert sorted(info.id for info in sessions.list()) == ["aaaa1111", "bbbb2222"]
+
+
 @pytest.mark.parametrize(
     ("query", "fits"),
     [

@@ -5,7 +5,7 @@ request, with all other tools in it, so what is not valid is left out: the tool 
 checks the arguments. Providers also want an object at the top without alternatives, so these are merged there.
 """
 
-import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -114,40 +114,27 @@ def _type(value: Any, depth: int) -> Any:
     return list(dict.fromkeys(name for name in names if name is not _GONE)) or _GONE
 
 
-def _text(value: Any, depth: int) -> Any:
-    return value if isinstance(value, str) else _GONE
+def _kept_if(holds: Callable[[Any], bool]) -> Callable[[Any, int], Any]:
+    """Return a reader that keeps a value as it is, or leaves it out."""
+    return lambda value, depth: value if holds(value) else _GONE
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _word(value: Any, depth: int) -> Any:
     return visible(value) if isinstance(value, str) else _GONE
 
 
-def _reference(value: Any, depth: int) -> Any:
-    """Return a reference within the schema; a provider fetches no other."""
-    return value if isinstance(value, str) and value.startswith("#") else _GONE
-
-
-def _flag(value: Any, depth: int) -> Any:
-    return value if isinstance(value, bool) else _GONE
-
-
-def _number(value: Any, depth: int) -> Any:
-    is_one = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return value if is_one else _GONE
-
-
-def _count(value: Any, depth: int) -> Any:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else _GONE
-
-
 def _names(value: Any, depth: int) -> Any:
     if not isinstance(value, list):
         return _GONE
     return list(dict.fromkeys(each for each in value if isinstance(each, str)))
-
-
-def _values(value: Any, depth: int) -> Any:
-    return value if isinstance(value, list) and value else _GONE
 
 
 def _schemas(value: Any, depth: int) -> Any:
@@ -171,13 +158,20 @@ def _schema_or_flag(value: Any, depth: int) -> Any:
 _KEYWORDS: Mapping[str, Callable[[Any, int], Any]] = {
     "type": _type,
     "required": _names,
-    "$ref": _reference,
+    "$ref": _kept_if(lambda value: _is_text(value) and value.startswith("#")),  # a provider fetches no other
     **dict.fromkeys(_WORDS, _word),
-    **dict.fromkeys(("format", "pattern", "$schema", "$id", "$anchor"), _text),
-    **dict.fromkeys(("uniqueItems", "readOnly", "writeOnly", "deprecated"), _flag),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _number),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
-    **dict.fromkeys(("enum", "examples"), _values),
+    **dict.fromkeys(("format", "pattern", "$schema", "$id", "$anchor"), _kept_if(_is_text)),
+    **dict.fromkeys(
+        ("uniqueItems", "readOnly", "writeOnly", "deprecated"), _kept_if(lambda value: isinstance(value, bool))
+    ),
+    **dict.fromkeys(
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _kept_if(_is_number)
+    ),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        _kept_if(lambda value: _is_number(value) and isinstance(value, int) and value >= 0),
+    ),
+    **dict.fromkeys(("enum", "examples"), _kept_if(lambda value: isinstance(value, list) and bool(value))),
     **dict.fromkeys((*_ALTERNATIVES, "prefixItems"), _schemas),
     **dict.fromkeys(
         ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), _named_schemas

@@ -13,7 +13,6 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from ..types.base import ToolSpec
 from .reader import Found, Incomplete, NoMatch, Reader
 
-_NAME = lazy_regex(r"[\w.-]+")
 _PARAMETER = lazy_regex(r"<parameter=([^>\n]+)>")
 _PARAMETER_END = lazy_regex(r"</parameter>\s*(?=<parameter=|</function>)|\n(?=<parameter=|</function>)")
 """Some models omit the closing tag."""

@@ -49,6 +49,7 @@ def test_a_good_schema_stays_as_it_is() -> None:
         ({"items": [{}], "additionalItems": False}, {"prefixItems": [{}], "items": False}),
         ({"$ref": "https://example.org/schema.json"}, {}),
         ({"maximum": float("nan"), "maxLength": -1}, {}),
+        ({"minimum": -(10**400), "maximum": 10**400, "maxLength": 10**400, "minLength": True}, {}),
         ({"x-of-theirs": {"type": "any"}}, {"x-of-theirs": {"type": "any"}}),
     ],
 )

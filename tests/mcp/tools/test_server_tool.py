@@ -27,6 +27,7 @@ from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import default_registry
 from agent_cli.workspace.paths import Workspace
 from tests.engine.harness import Engine, approve_all, engine, refuse_all
+from tests.mcp.client.world import until
 from tests.mcp.known import known_servers
 from tests.model.scripted import Call, Entry, call, say
 
@@ -187,10 +188,10 @@ async def test_a_change_between_question_and_answer_is_not_covered_by_the_answer
         submission = await it.submit(UserInput("go"))
         request = await it.until_type(ApprovalRequested)
         connection = demo.servers.connections["demo"]
-        changes = connection.current("changes")
+        changes, before = connection.current("changes"), connection.current("echo")
         assert changes is not None
         await connection.call(changes, {}, lambda text: None)
-        await connection.refresh()
+        await until(lambda: connection.current("echo") != before)
         await it.submit(approve_all(request))
         await it.until_ended(submission)
         (result,) = results(it)
