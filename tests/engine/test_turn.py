@@ -16,6 +16,7 @@ from agent_cli.protocol.events import (
 )
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.operations import Steer, UserInput
+from agent_cli.tools.registry import default_registry
 from tests.engine.harness import engine
 from tests.model.scripted import Call, Gate, Hang, ScriptedModel, Text, call, fail, say
 
@@ -37,6 +38,26 @@ async def test_calls_are_run_and_their_results_sent(tmp_path: Path) -> None:
         assert "x marks" in it.of(ToolCallFinished)[0].text
         it.model.check()
         it.model.check_prefixes()
+
+
+async def test_a_tool_called_by_its_name_in_another_agent_is_ours(tmp_path: Path) -> None:
+    answer = say(call("Read", file_path="a.txt"), call("run_shell_command", command="echo y", description="Say y"))
+    async with engine(tmp_path, answer, say("Both."), mode="yolo") as it:
+        (it.root / "a.txt").write_text("x marks\n", encoding="utf-8")
+        await it.prompt("read it")
+        looked, ran = it.of(ToolCallFinished)
+        assert looked.tool == "read_file" and "x marks" in looked.text
+        assert ran.tool == "shell" and ran.text.startswith("y")
+        assert [each.name for each in it.model.requests[1].messages[-3].calls] == ["read_file", "shell"]  # type: ignore[union-attr]
+        it.model.check()
+
+
+async def test_a_tool_that_the_model_may_not_call_has_no_other_name(tmp_path: Path) -> None:
+    looking = default_registry(("read-only",))
+    async with engine(tmp_path, say(call("Bash", command="touch ran")), say("No."), registry=looking) as it:
+        await it.prompt("go")
+        assert it.of(ToolCallFinished)[0].status == "failed" and not (it.root / "ran").exists()
+        assert "no tool named 'Bash'" in it.of(ToolCallFinished)[0].text
 
 
 async def test_calls_cut_off_by_the_output_limit_are_named_and_not_run(tmp_path: Path) -> None:

@@ -65,12 +65,15 @@ class ModelCall:
         model: Model,
         kind: CallKind,
         turn_id: str,
+        tools: frozenset[str],
         book: Callable[[ModelCalled], None],
     ) -> None:
-        """`book` is called with the record of each finished attempt."""
+        """`tools` are the names of the tools that the model may call. `book` is called with the record of each
+        finished attempt."""
         self._session = session
         self._kind: CallKind = kind
         self._turn_id = turn_id
+        self._tools = tools
         self._book = book
         self._started = self.heard = time.monotonic()
         self._assembler = Assembler()
@@ -206,8 +209,15 @@ class ModelCall:
             is_new = call.id and call.id not in used and not self._session.has_call(call.id)
             identifier = call.id if is_new else new_id("call")
             used.add(identifier)
-            unique.append(msgspec.structs.replace(call, id=identifier, name=sys.intern(call.name)))
+            unique.append(msgspec.structs.replace(call, id=identifier, name=sys.intern(self._tool_of(call))))
         return tuple(unique)
+
+    def _tool_of(self, call: ToolCall) -> str:
+        if call.name in self._tools:
+            return call.name
+        from agent_cli.tools.kit.other_names import called_tool
+
+        return called_tool(call.name, self._tools)
 
 
 def close_cut_off(session: Session) -> str:
@@ -271,9 +281,9 @@ class ModelCaller:
         for problem in await self._models.ready():
             scope.notice(problem)
         small = self._small(request) if kind == "summary" else None
+        tools, book = frozenset(tool.name for tool in request.tools), partial(self._book, scope)
         while True:
-            book = partial(self._book, scope)
-            attempt = ModelCall(self._session, small or self._models.model, kind, scope.turn_id, book)
+            attempt = ModelCall(self._session, small or self._models.model, kind, scope.turn_id, tools, book)
             info = attempt.model.info
             admitted = self._admit(attempt, request)
             # Only now, after the limits: the cost of a run without a step is known to be 0.

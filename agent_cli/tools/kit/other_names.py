@@ -2,13 +2,14 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 EDIT = ("edit_file", "apply_patch")
 """Tools that edit files; the model determines which of them exist."""
 _OF_AGENTS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("bash", "shell", "runshellcommand", "execute", "terminal"), ("shell",)),
+    **dict.fromkeys(("bash", "shell", "runshellcommand", "execute", "terminal", "execcommand"), ("shell",)),
+    **dict.fromkeys(("executecommand", "localshell", "runinterminal", "runterminalcmd"), ("shell",)),
     **dict.fromkeys(("read", "readfile", "readmanyfiles", "notebookread", "view"), ("read_file",)),
     **dict.fromkeys(("edit", "multiedit", "editfile", "applypatch", "patch", "replace", "notebookedit"), EDIT),
     **dict.fromkeys(("write", "writefile"), ("write_file",)),
@@ -26,8 +27,7 @@ _OF_AGENTS: Mapping[str, tuple[str, ...]] = {
 }
 """Our tools by other names in lower case, without `_` and `-`."""
 _USUAL: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("cmd", "exec", "command", "runcommand", "executecommand", "executebash"), ("shell",)),
-    **dict.fromkeys(("execcommand", "localshell", "runinterminal", "runterminalcmd", "python"), ("shell",)),
+    **dict.fromkeys(("cmd", "exec", "command", "runcommand", "executebash", "python"), ("shell",)),
     **dict.fromkeys(("cat", "open", "openfile", "viewfile", "viewimage"), ("read_file",)),
     **dict.fromkeys(("strreplace", "strreplaceeditor", "strreplacebasededittool", "searchreplace"), EDIT),
     **dict.fromkeys(("replaceinfile", "replacestringinfile", "inserteditintofile", "update", "diff"), EDIT),
@@ -107,6 +107,14 @@ def _line(argv: list[Any]) -> Any:
 def own_tools(name: str) -> tuple[str, ...]:
     """Return our tools for a name in another agent; empty if it has none."""
     return _OF_AGENTS.get(plain_name(name), ())
+
+
+def called_tool(name: str, existing: Container[str]) -> str:
+    """Return the name of the tool that a call runs: for another agent's name, ours. A name that exists, or that is
+    in no table, stays as it is."""
+    if name in existing:
+        return name
+    return next((each for each in own_tools(name) if each in existing), name)
 
 
 def meant_tools(name: str, existing: Iterable[str]) -> list[str]:
