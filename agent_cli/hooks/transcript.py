@@ -5,7 +5,7 @@ Source: what public hooks read of these files; the format itself is not document
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import gmtime, strftime
 from typing import Any, Protocol
@@ -21,6 +21,8 @@ from agent_cli.protocol.usage import Usage
 from .call_names import ToolCallFacts, named_calls
 
 Json = dict[str, Any]
+Understood = tuple[str, Json]
+"""The tool of a call, and its arguments under the tool's own names."""
 _STOPS = {"tool_calls": "tool_use", "length": "max_tokens"}
 
 
@@ -36,8 +38,12 @@ class Recorded(Protocol):
 class ClaudeTranscript:
     """The transcript of one session. The file is written when a hook is about to read it."""
 
-    def __init__(self, path: Path, session: Recorded, session_id: str, root: Path) -> None:
+    def __init__(
+        self, path: Path, session: Recorded, session_id: str, root: Path, understood: Callable[[ToolCall], Understood | None]
+    ) -> None:
+        """`understood` returns a call as hooks on it see it; None if it cannot be read."""
         self._path = path
+        self._understood = understood
         self._session = session
         self._common = {"isSidechain": False, "userType": "external", "cwd": str(root), "sessionId": session_id}
         self._root = str(root)
@@ -47,24 +53,29 @@ class ClaudeTranscript:
         self._usage = Usage()
 
     def updated(self) -> str:
-        """Return the path of the file, after what is new in the conversation has been added. A file that cannot be
-        written stays as it is."""
-        try:
-            if self._seq == 0:
-                make_private(self._path.parent)
-                lines = self._lines(self._session.whole())
-                replace_file(self._path, lines, mode=0o600)  # never written into: a fork may share it
-                self._size = len(lines)
-            elif lines := self._lines(self._session.records):
-                descriptor = os.open(self._path, os.O_WRONLY)
-                try:
-                    write_end(descriptor, lines, self._size, durable=False)
-                finally:
-                    os.close(descriptor)
-                self._size += len(lines)
-        except OSError:
-            self._seq, self._last = 0, None
+        """Return the path of the file, after what is new in the conversation has been added. One that is gone is
+        written anew; one that cannot be written stays as it is."""
+        for _ in range(2 if self._seq else 1):
+            try:
+                self._update()
+                break
+            except OSError:
+                self._seq, self._last = 0, None
         return str(self._path)
+
+    def _update(self) -> None:
+        if self._seq == 0:
+            make_private(self._path.parent)
+            lines = self._lines(self._session.whole())
+            replace_file(self._path, lines, mode=0o600)  # never written into: a fork may share it
+            self._size = len(lines)
+        elif lines := self._lines(self._session.records):
+            descriptor = os.open(self._path, os.O_WRONLY)
+            try:
+                write_end(descriptor, lines, self._size, durable=False)
+            finally:
+                os.close(descriptor)
+            self._size += len(lines)
 
     def _lines(self, records: Sequence[AnyRecord]) -> bytes:
         start = len(records)
@@ -118,12 +129,19 @@ class ClaudeTranscript:
         if message.text:
             yield {"type": "text", "text": message.text}
         for call in message.calls:
-            for named in named_calls(self._facts(call), "claude"):
-                yield {"type": "tool_use", "id": call.id, "name": named.name, "input": named.input}
+            yield from self._uses(call)
 
-    def _facts(self, call: ToolCall) -> ToolCallFacts:
-        try:
-            arguments = decode_json(call.arguments or "{}", type=Json)
-        except msgspec.DecodeError:
-            arguments = {}
-        return ToolCallFacts(call.id, call.name, arguments, self._root)
+    def _uses(self, call: ToolCall) -> Iterator[Json]:
+        """Yield a call in Claude Code's terms; one that cannot be read with its arguments as written."""
+        read = self._understood(call)
+        tool, arguments = read or (call.name, {})
+        for named in named_calls(ToolCallFacts(call.id, tool, arguments, self._root), "claude"):
+            input_ = named.input if read else _written(call)
+            yield {"type": "tool_use", "id": call.id, "name": named.name, "input": input_}
+
+
+def _written(call: ToolCall) -> Json:
+    try:
+        return decode_json(call.arguments or "{}", type=Json)
+    except msgspec.DecodeError:
+        return {}

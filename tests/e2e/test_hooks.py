@@ -441,6 +441,49 @@ def test_a_hook_of_claude_code_reads_the_last_answer_in_the_transcript(world: Wo
     assert lines[5]["isMeta"] and "isMeta" not in lines[0]
 
 
+def test_calls_in_the_transcript_are_those_that_hooks_saw_and_wrong_ones_end_nothing(world: World) -> None:
+    claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
+    (world.work / "a.txt").write_text("old\n", encoding="utf-8")
+    wrong = {"path": "a.txt", "edits": 5}
+    world.script(
+        Reply(
+            calls=(
+                Call("edit_file", {"file_path": "a.txt", "old_string": "old", "new_string": "new"}),
+                Call("functions.shell", {"cmd": ["echo", "a b"]}),
+                Call("edit_file", wrong),
+                Call("shell", {"command": "true", "timeout_s": "null"}),
+                Call("ask_user", {"question": "q", "options": 5}),
+                Call("none", {"x": 1}),
+            )
+        ),
+        Reply(text="done"),
+    )
+    assert world.run("run", "--mode", "yolo", "go").code == 0
+    text = Path(given(world, "see")[-1]["transcript_path"]).read_text(encoding="utf-8")
+    said = next(line["message"] for line in map(json.loads, text.splitlines()) if line["type"] == "assistant")
+    path = str(world.work / "a.txt")
+    assert [(block["name"], block["input"]) for block in said["content"]] == [
+        ("Edit", {"file_path": path, "old_string": "old", "new_string": "new", "replace_all": False}),
+        ("Bash", {"command": "echo 'a b'"}),
+        ("Edit", wrong),
+        ("Bash", {"command": "true"}),
+        ("AskUserQuestion", {"question": "q", "options": 5}),
+        ("none", {"x": 1}),
+    ]
+
+
+def test_a_transcript_that_is_gone_is_there_again_for_the_next_hook(world: World) -> None:
+    remove = "import os\nos.unlink(given['transcript_path'])\n"
+    claude(
+        world.home,
+        PostToolUse=[{"hooks": [{"type": "command", "command": hook(world, "remove", remove)}]}],
+        Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", LOOP)}]}],
+    )
+    world.script(Reply(calls=(Call("shell", {"command": "echo hi"}),)), Reply(text="one"), Reply(text="DONE"))
+    assert world.run("run", "--mode", "yolo", "go").code == 0
+    assert len(world.bodies()) == 3, "the hook read the answer and wanted another"
+
+
 def test_the_transcript_goes_on_with_the_session_and_not_with_its_fork(world: World) -> None:
     claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
     world.script(Reply(text="one"), Reply(text="two"), Reply(text="three"))
