@@ -95,6 +95,29 @@ async def test_a_patch_in_a_command_is_a_patch(tmp_path: Path) -> None:
         assert it.of(ToolCallFinished)[0].status == "denied"
 
 
+async def test_a_patch_in_a_command_changes_no_file_of_another_folder(tmp_path: Path) -> None:
+    """Its paths begin where the command would run, those of the tool in the folder of the session."""
+    root = tmp_path / "work"
+    for folder in (root, root / "sub"):
+        folder.mkdir()
+        (folder / "a.txt").write_text("old $HOME\n", encoding="utf-8")
+    absolute = IN_A_COMMAND.replace("a.txt", str(root / "sub/a.txt"))
+    script = (
+        say(call("shell", command="cd sub"), call("shell", command=IN_A_COMMAND)),
+        say(call("shell", command=IN_A_COMMAND)),
+        say(call("shell", command=absolute)),
+        say(call("shell", command="cd ..")),
+        say(call("shell", command=IN_A_COMMAND)),
+        say("done"),
+    )
+    async with engine(tmp_path, *script, mode="yolo") as it:
+        await it.prompt("go")
+        finished = it.of(ToolCallFinished)
+        assert [each.status for each in finished] == ["ok", "failed", "failed", "ok", "ok", "ok"]
+        assert all("Commands run in sub now" in each.text for each in finished[1:3])
+    assert [(root / name).read_text(encoding="utf-8") for name in ("a.txt", "sub/a.txt")] == ["new `x`\n"] * 2
+
+
 @each_row(
     "command",
     [
