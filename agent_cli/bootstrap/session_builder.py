@@ -391,7 +391,12 @@ class SessionBuilder:
 
         header = session.header
         transcript = ClaudeTranscript(
-            self._spill / "transcript.jsonl", session, header.session_id, setup.workspace.root, self._understood
+            self._spill / "transcript.jsonl",
+            session,
+            header.session_id,
+            setup.workspace.root,
+            self._understood,
+            self._redactor.mask,
         )
         facts = HookFacts(
             header.parent_id or header.session_id,
@@ -408,7 +413,7 @@ class SessionBuilder:
         """Return the tool of a call and its arguments under the tool's own names; None if it cannot be read."""
         try:
             read = self._registry.read(call.name, call.arguments)
-        except ToolError:
+        except (ToolError, RecursionError):
             return None
         return read.tool.name, read.arguments
 

@@ -39,11 +39,20 @@ class ClaudeTranscript:
     """The transcript of one session. The file is written when a hook is about to read it."""
 
     def __init__(
-        self, path: Path, session: Recorded, session_id: str, root: Path, understood: Callable[[ToolCall], Understood | None]
+        self,
+        path: Path,
+        session: Recorded,
+        session_id: str,
+        root: Path,
+        understood: Callable[[ToolCall], Understood | None],
+        masked: Callable[[str], str],
     ) -> None:
-        """`understood` returns a call as hooks on it see it; None if it cannot be read."""
+        """`understood` returns a call as hooks on it see it; None if it cannot be read. `masked` hides the secrets
+        in a text: sandboxed commands may read the folder, and the words of the user and the model are recorded as
+        they are."""
         self._path = path
         self._understood = understood
+        self._masked = masked
         self._session = session
         self._common = {"isSidechain": False, "userType": "external", "cwd": str(root), "sessionId": session_id}
         self._root = str(root)
@@ -94,7 +103,7 @@ class ClaudeTranscript:
         said: Json = {"parentUuid": self._last, **self._common}
         match message:
             case UserMessage():
-                said |= {"type": "user", "message": {"role": "user", "content": message.text}}
+                said |= {"type": "user", "message": {"role": "user", "content": self._masked(message.text)}}
                 if message.origin != "human":
                     said["isMeta"] = True
             case AssistantMessage():
@@ -125,9 +134,9 @@ class ClaudeTranscript:
     def _content(self, message: AssistantMessage) -> Iterator[Json]:
         for block in message.reasoning:
             if block.text:
-                yield {"type": "thinking", "thinking": block.text, "signature": block.signature}
+                yield {"type": "thinking", "thinking": self._masked(block.text), "signature": block.signature}
         if message.text:
-            yield {"type": "text", "text": message.text}
+            yield {"type": "text", "text": self._masked(message.text)}
         for call in message.calls:
             yield from self._uses(call)
 
@@ -136,8 +145,18 @@ class ClaudeTranscript:
         read = self._understood(call)
         tool, arguments = read or (call.name, {})
         for named in named_calls(ToolCallFacts(call.id, tool, arguments, self._root), "claude"):
-            input_ = named.input if read else _written(call)
+            try:
+                input_ = self._without_secrets(named.input if read else _written(call))
+            except RecursionError:
+                input_ = {}
             yield {"type": "tool_use", "id": call.id, "name": named.name, "input": input_}
+
+    def _without_secrets(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._masked(value)
+        if isinstance(value, dict):
+            return {key: self._without_secrets(each) for key, each in value.items()}
+        return [self._without_secrets(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _written(call: ToolCall) -> Json:

@@ -454,6 +454,7 @@ def test_calls_in_the_transcript_are_those_that_hooks_saw_and_wrong_ones_end_not
                 Call("shell", {"command": "true", "timeout_s": "null"}),
                 Call("ask_user", {"question": "q", "options": 5}),
                 Call("none", {"x": 1}),
+                Call("shell", {"x": json.loads("[" * 600 + "]" * 600)}),
             )
         ),
         Reply(text="done"),
@@ -469,6 +470,7 @@ def test_calls_in_the_transcript_are_those_that_hooks_saw_and_wrong_ones_end_not
         ("Bash", {"command": "true"}),
         ("AskUserQuestion", {"question": "q", "options": 5}),
         ("none", {"x": 1}),
+        ("Bash", {}),
     ]
 
 
@@ -482,6 +484,18 @@ def test_a_transcript_that_is_gone_is_there_again_for_the_next_hook(world: World
     world.script(Reply(calls=(Call("shell", {"command": "echo hi"}),)), Reply(text="one"), Reply(text="DONE"))
     assert world.run("run", "--mode", "yolo", "go").code == 0
     assert len(world.bodies()) == 3, "the hook read the answer and wanted another"
+
+
+def test_the_transcript_has_no_secrets(world: World) -> None:
+    """Sandboxed commands may read the folder that it is in."""
+    claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
+    secret = f"ghp_{'A1b2C3d4E5f6' * 3}"
+    world.script(
+        Reply(text=f"I use {secret}.", calls=(Call("shell", {"command": f"echo {secret}"}),)), Reply(text=secret)
+    )
+    assert world.run("run", "--mode", "yolo", f"My token is {secret}").code == 0
+    text = Path(given(world, "see")[-1]["transcript_path"]).read_text(encoding="utf-8")
+    assert secret not in text and text.count("[masked: GitHub token]") == 5
 
 
 def test_the_transcript_goes_on_with_the_session_and_not_with_its_fork(world: World) -> None:
