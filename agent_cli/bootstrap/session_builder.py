@@ -386,6 +386,7 @@ class SessionBuilder:
         ):
             return None
         from agent_cli.hooks.transcript import ClaudeTranscript
+        from agent_cli.session.undo_state import taken_back
 
         from .hooks import HookFacts, open_hooks
 
@@ -397,6 +398,7 @@ class SessionBuilder:
             setup.workspace.root,
             self._understood,
             self._redactor.mask,
+            lambda records: taken_back(records).messages,
         )
         facts = HookFacts(
             header.parent_id or header.session_id,

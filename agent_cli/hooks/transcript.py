@@ -5,7 +5,7 @@ Source: what public hooks read of these files; the format itself is not document
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from time import gmtime, strftime
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ import msgspec
 from agent_cli.fs.files import make_private, replace_file, write_end
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, ModelCalled, storable_json
+from agent_cli.protocol.records import AnyRecord, ModelCalled, TurnsRedone, TurnsUndone, storable_json
 from agent_cli.protocol.usage import Usage
 
 from .call_names import ToolCallFacts, named_calls
@@ -34,6 +34,9 @@ class Recorded(Protocol):
 
     def whole(self) -> Sequence[AnyRecord]: ...
 
+    def in_full(self, records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
+        """Return records with the texts that a compaction released."""
+
 
 class ClaudeTranscript:
     """The transcript of one session. The file is written when a hook is about to read it."""
@@ -46,13 +49,15 @@ class ClaudeTranscript:
         root: Path,
         understood: Callable[[ToolCall], Understood | None],
         masked: Callable[[str], str],
+        undone: Callable[[Sequence[AnyRecord]], Collection[str]],
     ) -> None:
         """`understood` returns a call as hooks on it see it; None if it cannot be read. `masked` hides the secrets
         in a text: sandboxed commands may read the folder, and the words of the user and the model are recorded as
-        they are."""
+        they are. `undone` returns the ids of the turns whose messages were taken back."""
         self._path = path
         self._understood = understood
         self._masked = masked
+        self._undone = undone
         self._session = session
         self._common = {"isSidechain": False, "userType": "external", "cwd": str(root), "sessionId": session_id}
         self._root = str(root)
@@ -68,35 +73,44 @@ class ClaudeTranscript:
             try:
                 self._update()
                 break
-            except OSError:
+            except Exception:  # the disk is full, the session's file is gone: hooks run all the same
                 self._seq, self._last = 0, None
         return str(self._path)
 
     def _update(self) -> None:
-        if self._seq == 0:
+        new = self._new_ones()
+        if self._seq == 0 or any(isinstance(record, TurnsUndone | TurnsRedone) for record in new):
+            self._seq, self._last = 0, None
             make_private(self._path.parent)
-            lines = self._lines(self._session.whole())
+            records = self._session.whole()
+            gone = self._undone(records)
+            lines = self._lines([it for it in records if not (isinstance(it, Message) and it.turn_id in gone)])
             replace_file(self._path, lines, mode=0o600)  # never written into: a fork may share it
             self._size = len(lines)
-        elif lines := self._lines(self._session.records):
+        elif lines := self._lines(self._session.in_full(new)):
             descriptor = os.open(self._path, os.O_WRONLY)
             try:
                 write_end(descriptor, lines, self._size, durable=False)
             finally:
                 os.close(descriptor)
             self._size += len(lines)
+        if new:
+            self._seq = new[-1].seq
 
-    def _lines(self, records: Sequence[AnyRecord]) -> bytes:
+    def _new_ones(self) -> Sequence[AnyRecord]:
+        records = self._session.records
         start = len(records)
         while start and records[start - 1].seq > self._seq:
             start -= 1
+        return records[start:]
+
+    def _lines(self, records: Sequence[AnyRecord]) -> bytes:
         lines = []
-        for record in records[start:]:
+        for record in records:
             if isinstance(record, ModelCalled):
                 self._usage = record.usage or Usage()
             elif isinstance(record, Message):
                 lines.append(self._line(record))
-            self._seq = record.seq
         return b"".join(lines)
 
     def _line(self, message: Message) -> bytes:

@@ -512,6 +512,18 @@ def test_the_transcript_goes_on_with_the_session_and_not_with_its_fork(world: Wo
     assert b'"three"' not in forked.read_bytes()
 
 
+def test_turns_that_are_undone_are_not_in_the_transcript(world: World) -> None:
+    claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
+    world.script(Reply(text="one"), Reply(text="two"), Reply(text="three"))
+    assert world.run("run", "first").code == 0 and world.run("run", "-c", "second").code == 0
+    assert world.run("undo").code == 0
+    assert world.run("run", "-c", "third").code == 0
+    lines = Path(given(world, "see")[-1]["transcript_path"]).read_text(encoding="utf-8").splitlines()
+    said = [json.loads(line) for line in lines]
+    assert [line["message"]["content"] for line in said if line["type"] == "user"] == ["first", "third"]
+    assert [line["parentUuid"] for line in said] == [None, *(line["uuid"] for line in said[:-1])]
+
+
 def test_a_session_that_is_not_saved_has_no_transcript(world: World) -> None:
     claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
     world.script(Reply(text="one"))
