@@ -84,7 +84,9 @@ def test_an_untracked_file_beside_a_tracked_one_does_not_apply(tmp_path: Path) -
 
 
 def test_only_instructions_that_apply_are_said_to(tmp_path: Path) -> None:
-    written(tmp_path, {"a/AGENTS.md": "closed", "b/AGENTS.md": " \n", "c/AGENTS.md": "read", "a/.agentignore": "*.md"})
+    written(
+        tmp_path, {"a/AGENTS.md": "closed", "b/AGENTS.md": " \n", "c/AGENTS.md": "read", "a/.agentignore": "*.md"}
+    )
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", ".")
     used: list[str] = []

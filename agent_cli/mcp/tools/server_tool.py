@@ -192,7 +192,7 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def _kinds(part: Mapping[str, Any]) -> list[str]:
-    """Return the types that a schema names, itself or as alternatives, without `null`; empty if one is not named."""
+    """Return the types that a schema names, or its alternatives, but `null`; empty if one of them names none."""
     alternatives = [part] if "type" in part else part.get("anyOf", part.get("oneOf"))
     kinds: list[str] = []
     for each in alternatives if isinstance(alternatives, list) else ():

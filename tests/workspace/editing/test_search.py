@@ -13,7 +13,6 @@ from agent_cli.workspace.editing.transplant import replaced
 from tests.costs import assert_cheaper, assert_linear
 from tests.fuzz import tries
 from tests.rows import each_row
-from tests.rows import each_row
 
 
 def made(text: str, old: str, new: str, **how: bool) -> tuple[str, str]:
