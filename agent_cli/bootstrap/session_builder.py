@@ -216,7 +216,7 @@ class SessionBuilder:
             self._may_instruct,
             setup.is_doubtful,
             of_project=setup.reads_project,
-            used=lambda: self._session.view.known_files.keys() if self._session else (),
+            used=lambda: self._session.view.used_files.keys() if self._session else (),
         )
         return PromptSources(
             root=setup.workspace.root,

@@ -198,9 +198,10 @@ def _kinds(part: Mapping[str, Any]) -> list[str]:
     for each in alternatives if isinstance(alternatives, list) else ():
         named = each.get("type") if isinstance(each, dict) else None
         listed = named if isinstance(named, list) else [named]
-        if not all(isinstance(kind, str) for kind in listed):
+        words = [kind for kind in listed if isinstance(kind, str)]
+        if len(words) < len(listed):
             return []
-        kinds += listed
+        kinds += words
     return [kind for kind in kinds if kind != "null"]
 
 
