@@ -6,6 +6,7 @@ Source: what public hooks read of these files; the format itself is not document
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import gmtime, strftime
 from typing import Any, Protocol
@@ -91,6 +92,10 @@ class ClaudeTranscript:
             descriptor = os.open(self._path, os.O_WRONLY)
             try:
                 write_end(descriptor, lines, self._size, durable=False)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, self._size)  # without a line that has no end
+                raise
             finally:
                 os.close(descriptor)
             self._size += len(lines)

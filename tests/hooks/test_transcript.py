@@ -1,6 +1,7 @@
 """The transcript for hooks has the whole conversation, whatever happened to the session meanwhile."""
 
 import json
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -65,3 +66,20 @@ def test_a_session_that_cannot_be_read_any_more_leaves_the_transcript_as_it_is(t
     session.append(*conversation(LONG), *conversation("two"))
     session.append(CompactionSaved(id="c", through="a-Wha", summary="Long ago.", before=9, after=2))
     assert texts(transcript.updated()) == before != []
+
+
+def test_a_full_disk_leaves_no_broken_line_and_what_is_missing_comes_later(tmp_path: Path) -> None:
+    session = Session([HEADER], None, saved=True)
+    transcript = opened(tmp_path, session)
+    session.append(*conversation("one"))
+    path = transcript.updated()
+    before = Path(path).read_bytes()
+    session.append(*conversation(LONG))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 1000, limits[1]))
+    try:
+        assert Path(transcript.updated()).read_bytes() == before
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert LONG in "".join(texts(transcript.updated()))
+    assert [each.name for each in Path(path).parent.iterdir()] == ["transcript.jsonl"]
