@@ -97,7 +97,7 @@ class InstructionFiles:
         Empty and unreadable files are skipped, as are links that lead out of the project or to a file with another
         suffix.
         """
-        if self._go_deeper() or self._looks is None or not self._looks.are_unchanged():
+        if self._go_deeper() or self._look_again() or self._looks is None or not self._looks.are_unchanged():
             self._looks, self._found = self._read()
         return self._found
 
@@ -119,11 +119,21 @@ class InstructionFiles:
         known = self._used_count if len(used) > self._used_count else 0  # an undo makes it forget some
         self._used_count = len(used)
         new = {folder for path in islice(used, known, None) for folder in self._folders_of(path)}
-        tracked = self._tracked_among([str(folder / name) for folder in new for name in self._names])
-        self._deeper |= {
-            folder: tuple(name for name in self._names if str(folder / name) in tracked) for folder in new
+        return self._note_tracked(new)
+
+    def _look_again(self) -> bool:
+        """Return True if git tracks instructions now in a folder that had none, as after a `git pull`."""
+        without = [folder for folder, names in self._deeper.items() if not names]
+        return bool(without) and bool(self._note_tracked(without))
+
+    def _note_tracked(self, folders: Collection[Path]) -> set[Path]:
+        """Note which instructions in some folders are tracked, and return the folders that have any."""
+        tracked = self._tracked_among([str(folder / name) for folder in folders for name in self._names])
+        found = {
+            folder: tuple(name for name in self._names if str(folder / name) in tracked) for folder in folders
         }
-        return {folder for folder in new if self._deeper[folder]}
+        self._deeper |= found
+        return {folder for folder, names in found.items() if names}
 
     def _tracked_among(self, paths: Sequence[str]) -> frozenset[str]:
         """Return those of the paths that are files which the repository tracks."""

@@ -83,6 +83,18 @@ def test_an_untracked_file_beside_a_tracked_one_does_not_apply(tmp_path: Path) -
     assert [each.text for each in files.read()] == ["top", "tracked"]
 
 
+def test_instructions_that_git_tracks_later_apply_from_the_next_look_on(tmp_path: Path) -> None:
+    written(tmp_path, {"a/x.py": "", "a/b/y.py": ""})
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    files = InstructionFiles(tmp_path, used=lambda: [str(tmp_path / "a/b/y.py")])
+    assert files.read() == ()
+    written(tmp_path, {"a/AGENTS.md": "pulled"})
+    assert files.read() == ()
+    git(tmp_path, "add", ".")
+    assert [each.text for each in files.read()] == ["pulled"]
+
+
 def test_only_instructions_that_apply_are_said_to(tmp_path: Path) -> None:
     written(
         tmp_path, {"a/AGENTS.md": "closed", "b/AGENTS.md": " \n", "c/AGENTS.md": "read", "a/.agentignore": "*.md"}
