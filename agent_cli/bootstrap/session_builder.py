@@ -362,7 +362,7 @@ class SessionBuilder:
             tool_base=self._context(session),
             settings=_settings(config, draft, of),
             prompt_additions=partial(self.prompts.additions, session.header),
-            come_near=self._instruction_files.come_near,
+            come_near=tuple if "*" in session.header.told else self._instruction_files.come_near,
             retry=RetryPolicy(horizon_s=config.limits.retry_s, park_s=park_s),
             day=SpendLog(setup.state / "spend"),
             redacted=RequestRedactor(self._redactor).masked,

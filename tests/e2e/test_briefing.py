@@ -73,6 +73,26 @@ def test_instructions_of_a_deeper_folder_count_once_a_file_was_changed_there_unr
     assert [str(body["messages"]).count("Rule of the part.") for body in world.bodies()] == [0, 1]
 
 
+def test_with_the_users_own_system_prompt_no_deeper_instructions_are_said_to_apply(world: World) -> None:
+    (world.work / "part").mkdir()
+    (world.work / "part/AGENTS.md").write_text("Rule of the part.", encoding="utf-8")
+    (world.work / "mine.md").write_text("Be brief.", encoding="utf-8")
+    for line in ("init -q", "add part"):
+        subprocess.run(["git", "-C", str(world.work), *line.split()], check=True)
+    world.script(
+        Reply(
+            calls=(
+                Call("read_file", {"path": "part/none"}),
+                Call("write_file", {"path": "part/x", "content": "x\n"}),
+            )
+        ),
+        Reply(text="ok"),
+    )
+    done = world.run("run", "--mode", "yolo", "--system-prompt", "mine.md", "go")
+    assert done.code == 0 and "instructions" not in done.err
+    assert [message["role"] for message in world.bodies()[-1]["messages"]][-1] == "tool"
+
+
 def test_a_rule_against_an_instructions_file_holds(world: World) -> None:
     (world.work / "AGENTS.md").write_text("Told to nobody.\n", encoding="utf-8")
     world.script(Reply(text="ok"))
