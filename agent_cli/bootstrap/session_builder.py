@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
@@ -35,7 +35,7 @@ from agent_cli.policy.rules.rule import Effect, parse_rule
 from agent_cli.protocol.actions import Allow, Mode, ReadPath, narrower
 from agent_cli.protocol.client import SHUTDOWN_S
 from agent_cli.protocol.events import AnyEvent
-from agent_cli.protocol.messages import Message, new_id
+from agent_cli.protocol.messages import Message, ToolCall, new_id
 from agent_cli.protocol.operations import Shutdown
 from agent_cli.protocol.records import SettingsSet
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -45,7 +45,7 @@ from agent_cli.session.session import Session
 from agent_cli.store.session_file import read_session
 from agent_cli.store.state.daily_spend import SpendLog
 from agent_cli.store.state.grants import GrantFile
-from agent_cli.tools.kit.base import Resources, ToolContext
+from agent_cli.tools.kit.base import Resources, ToolContext, ToolError
 from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import Registry
 from agent_cli.tools.shell.background_jobs import Jobs
@@ -216,7 +216,7 @@ class SessionBuilder:
             self._may_instruct,
             setup.is_doubtful,
             of_project=setup.reads_project,
-            used=lambda: self._session.view.known_files.keys() if self._session else (),
+            used=lambda: self._session.view.used_files.keys() if self._session else (),
         )
         return PromptSources(
             root=setup.workspace.root,
@@ -362,7 +362,7 @@ class SessionBuilder:
             tool_base=self._context(session),
             settings=_settings(config, draft, of),
             prompt_additions=partial(self.prompts.additions, session.header),
-            come_near=self._instruction_files.come_near,
+            come_near=tuple if "*" in session.header.told else self._instruction_files.come_near,
             retry=RetryPolicy(horizon_s=config.limits.retry_s, park_s=park_s),
             day=SpendLog(setup.state / "spend"),
             redacted=RequestRedactor(self._redactor).masked,
@@ -386,12 +386,19 @@ class SessionBuilder:
         ):
             return None
         from agent_cli.hooks.transcript import ClaudeTranscript
+        from agent_cli.session.undo_state import taken_back
 
         from .hooks import HookFacts, open_hooks
 
         header = session.header
         transcript = ClaudeTranscript(
-            self._spill / "transcript.jsonl", session, header.session_id, setup.workspace.root
+            self._spill / "transcript.jsonl",
+            session,
+            header.session_id,
+            setup.workspace.root,
+            self._understood,
+            self._redactor.mask,
+            lambda records: taken_back(records).messages,
         )
         facts = HookFacts(
             header.parent_id or header.session_id,
@@ -403,6 +410,14 @@ class SessionBuilder:
             claude_transcript=transcript.updated if path else None,
         )
         return open_hooks(setup, facts, self._processes)
+
+    def _understood(self, call: ToolCall) -> tuple[str, dict[str, Any]] | None:
+        """Return the tool of a call and its arguments under the tool's own names; None if it cannot be read."""
+        try:
+            read = self._registry.read(call.name, call.arguments)
+        except (ToolError, RecursionError):
+            return None
+        return read.tool.name, read.arguments
 
     def _watch(self, session: Session) -> "InstructionWatch":
         """Return the watch that records instruction files changed by commands."""

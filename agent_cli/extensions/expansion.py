@@ -26,12 +26,19 @@ _THEIRS = re.compile(rf"(?P<escape>\\\$|\$\$)|\$(?:{_ALL}|(?P<digit>\d)(?!\d)|{_
 _COUNTS_FROM_0 = re.compile(r"(?<!\\)\$(?:0(?!\d)|ARGUMENTS\[)")
 _COUNTS_FROM_1 = re.compile(r"(?<!\\)\$[1-9](?!\d)")
 _VARIABLE = re.compile(rf"\$\{{(\w+){_AS_SLASHES}\}}")
+_WILD = re.compile(r"[*?\[]")
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def with_variables(text: str, variables: Mapping[str, str]) -> str:
-    """Return a text with the values of `${NAME}`, such as a rule; unknown names stay as they are."""
-    return _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), text)
+    """Return a rule with the values of `${NAME}`. Unknown names stay as they are, and so does a name whose value,
+    such as a folder called `*`, would be a pattern in the rule."""
+
+    def value(found: "re.Match[str]") -> str:
+        known = variables.get(found[1], found[0])
+        return found[0] if _WILD.search(known) else known
+
+    return _VARIABLE.sub(value, text)
 
 
 class Expanded(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ Hooks written for other agents test `tool_name` and read `tool_input`; they retu
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -144,8 +145,8 @@ def _shell_input(given: Json, dialect: Dialect) -> tuple[Json, Callable[[Json], 
     input_: Json = {"command": given.get("command", "")}
     if given.get("description"):
         input_["description"] = given["description"]
-    if given.get("timeout_s") is not None:
-        input_["timeout"] = int(float(given["timeout_s"]) * 1000)
+    with suppress(TypeError, ValueError, OverflowError):  # none, or as text `null` or `inf`, which are no limit
+        input_["timeout"] = int(float(given.get("timeout_s", "")) * 1000)
     if given.get("background"):
         input_["is_background" if dialect == "gemini" else "run_in_background"] = True
 

@@ -5,7 +5,8 @@ Source: what public hooks read of these files; the format itself is not document
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import gmtime, strftime
 from typing import Any, Protocol
@@ -15,12 +16,14 @@ import msgspec
 from agent_cli.fs.files import make_private, replace_file, write_end
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from agent_cli.protocol.records import AnyRecord, ModelCalled, storable_json
+from agent_cli.protocol.records import AnyRecord, ModelCalled, TurnsRedone, TurnsUndone, storable_json
 from agent_cli.protocol.usage import Usage
 
 from .call_names import ToolCallFacts, named_calls
 
 Json = dict[str, Any]
+Understood = tuple[str, Json]
+"""The tool of a call, and its arguments under the tool's own names."""
 _STOPS = {"tool_calls": "tool_use", "length": "max_tokens"}
 
 
@@ -32,12 +35,30 @@ class Recorded(Protocol):
 
     def whole(self) -> Sequence[AnyRecord]: ...
 
+    def in_full(self, records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
+        """Return records with the texts that a compaction released."""
+
 
 class ClaudeTranscript:
     """The transcript of one session. The file is written when a hook is about to read it."""
 
-    def __init__(self, path: Path, session: Recorded, session_id: str, root: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        session: Recorded,
+        session_id: str,
+        root: Path,
+        understood: Callable[[ToolCall], Understood | None],
+        masked: Callable[[str], str],
+        undone: Callable[[Sequence[AnyRecord]], Collection[str]],
+    ) -> None:
+        """`understood` returns a call as hooks on it see it; None if it cannot be read. `masked` hides the secrets
+        in a text: sandboxed commands may read the folder, and the words of the user and the model are recorded as
+        they are. `undone` returns the ids of the turns whose messages were taken back."""
         self._path = path
+        self._understood = understood
+        self._masked = masked
+        self._undone = undone
         self._session = session
         self._common = {"isSidechain": False, "userType": "external", "cwd": str(root), "sessionId": session_id}
         self._root = str(root)
@@ -47,43 +68,61 @@ class ClaudeTranscript:
         self._usage = Usage()
 
     def updated(self) -> str:
-        """Return the path of the file, after what is new in the conversation has been added. A file that cannot be
-        written stays as it is."""
-        try:
-            if self._seq == 0:
-                make_private(self._path.parent)
-                lines = self._lines(self._session.whole())
-                replace_file(self._path, lines, mode=0o600)  # never written into: a fork may share it
-                self._size = len(lines)
-            elif lines := self._lines(self._session.records):
-                descriptor = os.open(self._path, os.O_WRONLY)
-                try:
-                    write_end(descriptor, lines, self._size, durable=False)
-                finally:
-                    os.close(descriptor)
-                self._size += len(lines)
-        except OSError:
-            self._seq, self._last = 0, None
+        """Return the path of the file, after what is new in the conversation has been added. One that is gone is
+        written anew; one that cannot be written stays as it is."""
+        for _ in range(2 if self._seq else 1):
+            try:
+                self._update()
+                break
+            except Exception:  # the disk is full, the session's file is gone: hooks run all the same
+                self._seq, self._last = 0, None
         return str(self._path)
 
-    def _lines(self, records: Sequence[AnyRecord]) -> bytes:
+    def _update(self) -> None:
+        new = self._new_ones()
+        if self._seq == 0 or any(isinstance(record, TurnsUndone | TurnsRedone) for record in new):
+            self._seq, self._last = 0, None
+            make_private(self._path.parent)
+            records = self._session.whole()
+            gone = self._undone(records)
+            lines = self._lines([it for it in records if not (isinstance(it, Message) and it.turn_id in gone)])
+            replace_file(self._path, lines, mode=0o600)  # never written into: a fork may share it
+            self._size = len(lines)
+        elif lines := self._lines(self._session.in_full(new)):
+            descriptor = os.open(self._path, os.O_WRONLY)
+            try:
+                write_end(descriptor, lines, self._size, durable=False)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, self._size)  # without a line that has no end
+                raise
+            finally:
+                os.close(descriptor)
+            self._size += len(lines)
+        if new:
+            self._seq = new[-1].seq
+
+    def _new_ones(self) -> Sequence[AnyRecord]:
+        records = self._session.records
         start = len(records)
         while start and records[start - 1].seq > self._seq:
             start -= 1
+        return records[start:]
+
+    def _lines(self, records: Sequence[AnyRecord]) -> bytes:
         lines = []
-        for record in records[start:]:
+        for record in records:
             if isinstance(record, ModelCalled):
                 self._usage = record.usage or Usage()
             elif isinstance(record, Message):
                 lines.append(self._line(record))
-            self._seq = record.seq
         return b"".join(lines)
 
     def _line(self, message: Message) -> bytes:
         said: Json = {"parentUuid": self._last, **self._common}
         match message:
             case UserMessage():
-                said |= {"type": "user", "message": {"role": "user", "content": message.text}}
+                said |= {"type": "user", "message": {"role": "user", "content": self._masked(message.text)}}
                 if message.origin != "human":
                     said["isMeta"] = True
             case AssistantMessage():
@@ -114,16 +153,33 @@ class ClaudeTranscript:
     def _content(self, message: AssistantMessage) -> Iterator[Json]:
         for block in message.reasoning:
             if block.text:
-                yield {"type": "thinking", "thinking": block.text, "signature": block.signature}
+                yield {"type": "thinking", "thinking": self._masked(block.text), "signature": block.signature}
         if message.text:
-            yield {"type": "text", "text": message.text}
+            yield {"type": "text", "text": self._masked(message.text)}
         for call in message.calls:
-            for named in named_calls(self._facts(call), "claude"):
-                yield {"type": "tool_use", "id": call.id, "name": named.name, "input": named.input}
+            yield from self._uses(call)
 
-    def _facts(self, call: ToolCall) -> ToolCallFacts:
-        try:
-            arguments = decode_json(call.arguments or "{}", type=Json)
-        except msgspec.DecodeError:
-            arguments = {}
-        return ToolCallFacts(call.id, call.name, arguments, self._root)
+    def _uses(self, call: ToolCall) -> Iterator[Json]:
+        """Yield a call in Claude Code's terms; one that cannot be read with its arguments as written."""
+        read = self._understood(call)
+        tool, arguments = read or (call.name, {})
+        for named in named_calls(ToolCallFacts(call.id, tool, arguments, self._root), "claude"):
+            try:
+                input_ = self._without_secrets(named.input if read else _written(call))
+            except RecursionError:
+                input_ = {}
+            yield {"type": "tool_use", "id": call.id, "name": named.name, "input": input_}
+
+    def _without_secrets(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._masked(value)
+        if isinstance(value, dict):
+            return {key: self._without_secrets(each) for key, each in value.items()}
+        return [self._without_secrets(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _written(call: ToolCall) -> Json:
+    try:
+        return decode_json(call.arguments or "{}", type=Json)
+    except msgspec.DecodeError:
+        return {}

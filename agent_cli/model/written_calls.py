@@ -1,6 +1,7 @@
 """Convert calls as models write them to the form that tools, records and providers expect. Only what has a single
 meaning is converted; everything else stays as it is, and the model is told what is wrong."""
 
+import math
 from typing import Any
 
 import msgspec
@@ -65,13 +66,24 @@ def _valid(text: str) -> str:
         if not isinstance(value, str):
             return text
         value = _with_raw_controls(value)
-    return msgspec.json.encode(value).decode() if isinstance(value, dict) else text
+    try:
+        return msgspec.json.encode(value).decode() if isinstance(value, dict) else text
+    except (UnicodeEncodeError, RecursionError):  # half a surrogate pair: what it was is not known
+        return text
 
 
 def _with_raw_controls(text: str) -> Any:
+    """Decode JSON that may have control characters in strings; None if it is not JSON, or has a number that JSON
+    cannot express."""
     import json
 
     try:
-        return json.loads(text, strict=False)
+        return json.loads(text, strict=False, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
         return None
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no number of JSON")
+    return value

@@ -35,6 +35,9 @@ from .history import OpenCall
 from .placeholders import dropped_placeholder, placeholder, shorten
 from .undo_state import taken_back
 
+_OF_OTHERS = ("agent", "agents")
+"""Tools whose results name what sub-agents have changed."""
+
 
 class Projection:
     """The derived state of one session. `update` processes each record once, in order."""
@@ -194,6 +197,8 @@ class Projection:
         """The newest version of the plan."""
         self.known_files: dict[str, str] = {}
         """Absolute path → hash of the content known to the model."""
+        self.used_files: dict[str, None] = {}
+        """Absolute paths of the files that the agent itself has read or written, oldest first."""
         self.last_answer = ""
         """The newest text of the model."""
         self.is_answered = False
@@ -286,3 +291,5 @@ class Projection:
         self.open_calls.pop(result.call_id, None)
         self.plan = self.plan if result.plan is None else result.plan
         self.known_files.update((str(self._root / path), hash) for path, hash in result.seen.items())
+        written = () if result.tool in _OF_OTHERS else (change.path for change in result.changes)
+        self.used_files.update(dict.fromkeys(str(self._root / path) for path in (*result.seen, *written)))

@@ -10,7 +10,7 @@ import msgspec
 from agent_cli.protocol.json_text import NestedTooDeeplyError, decode_json
 
 from .files.edit import EditFile
-from .files.patch import ApplyPatch
+from .files.patch import ApplyPatch, PatchInCommand
 from .files.read import ReadFile
 from .files.write import WriteFile
 from .kit.base import ForeignTool, NamesTool, Tool, ToolError, UnknownTool, describe
@@ -120,7 +120,8 @@ class Registry:
         if not isinstance(tool, ApplyPatch) or not patch:
             return None
         arguments = {"patch": patch}
-        return ParsedCall(tool, tool.Params(**arguments), arguments, msgspec.json.encode(arguments).decode())
+        params, text = tool.Params(**arguments), msgspec.json.encode(arguments).decode()
+        return ParsedCall(PatchInCommand(), params, arguments, text)
 
     def unknown(self, name: str) -> str:
         """Return a message that there is no such tool, with suggestions."""

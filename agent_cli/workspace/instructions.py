@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +20,9 @@ from .agentignore import AgentIgnore
 from .files.reader import content_hash
 from .instruction_imports import MAX_CHAIN_BYTES, FileStamps, Importer, Scope, cut_note, text_of
 from .instruction_imports import MAX_FILE_BYTES as MAX_BYTES
+
+if TYPE_CHECKING:
+    from .git.index import TrackedFiles
 
 __all__ = [
     "DEFAULT_NAMES",
@@ -79,9 +83,10 @@ class InstructionFiles:
         """Real paths of the project files in the result of `read`, including imports."""
         self._used = used
         self._used_count = 0
-        self._deeper: dict[Path, bool] = {}
-        """Folders below the working directory in which a file was used, and whether the repository tracks
-        instructions in them: those of installed packages are not the project's."""
+        self._deeper: dict[Path, tuple[str, ...]] = {}
+        """Folders below the working directory in which a file was used, and the names of the instructions in them
+        that the repository tracks: those of installed packages are not the project's."""
+        self._tracked: TrackedFiles | None = None
         self._looks: FileStamps | None = None
         self._found: tuple[Instruction, ...] = ()
 
@@ -92,25 +97,54 @@ class InstructionFiles:
         Empty and unreadable files are skipped, as are links that lead out of the project or to a file with another
         suffix.
         """
-        if self.come_near() or self._looks is None or not self._looks.are_unchanged():
+        if self._go_deeper() or self._look_again() or self._looks is None or not self._looks.are_unchanged():
             self._looks, self._found = self._read()
         return self._found
 
     def come_near(self) -> tuple[str, ...]:
         """Return the instructions of deeper folders, as paths relative to the working directory, that apply since
         the last call because a file there was used."""
+        new = self._go_deeper()
+        if not new:
+            return ()
+        self._looks, self._found = self._read()
+        applying = new.intersection(Path(each.path).parent for each in self._found)
+        return tuple(sorted(os.path.relpath(folder, self._cwd) for folder in applying))
+
+    def _go_deeper(self) -> set[Path]:
+        """Return the folders with tracked instructions in which a file was used since the last call."""
         used = self._used() if self._of_projects else ()
         if len(used) == self._used_count:
-            return ()
+            return set()
         known = self._used_count if len(used) > self._used_count else 0  # an undo makes it forget some
         self._used_count = len(used)
         new = {folder for path in islice(used, known, None) for folder in self._folders_of(path)}
-        files = [str(folder / name) for folder in new for name in self._names]
-        tracked = _tracked_folders(self._cwd, list(filter(os.path.isfile, files)))
-        self._deeper |= {folder: folder in tracked for folder in new}
-        if tracked:
-            self._looks = None
-        return tuple(sorted(os.path.relpath(folder, self._cwd) for folder in tracked))
+        return self._note_tracked(new)
+
+    def _look_again(self) -> bool:
+        """Return True if git tracks instructions now in a folder that had none, as after a `git pull`."""
+        without = [folder for folder, names in self._deeper.items() if not names]
+        return bool(without) and bool(self._note_tracked(without))
+
+    def _note_tracked(self, folders: Collection[Path]) -> set[Path]:
+        """Note which instructions in some folders are tracked, and return the folders that have any."""
+        tracked = self._tracked_among([str(folder / name) for folder in folders for name in self._names])
+        found = {
+            folder: tuple(name for name in self._names if str(folder / name) in tracked) for folder in folders
+        }
+        self._deeper |= found
+        return {folder for folder, names in found.items() if names}
+
+    def _tracked_among(self, paths: Sequence[str]) -> frozenset[str]:
+        """Return those of the paths that are files which the repository tracks."""
+        files = list(filter(os.path.isfile, paths))
+        if not files:
+            return frozenset()
+        if self._tracked is None:
+            from .git.index import TrackedFiles
+
+            self._tracked = TrackedFiles()
+        return self._tracked.among(str(self._cwd), files)
 
     def _folders_of(self, path: str) -> Iterator[Path]:
         """Yield the folders between the working directory and a file in it."""
@@ -129,10 +163,11 @@ class InstructionFiles:
         importer = Importer(looks)
         found = [self._own(looks, importer)]
         own = set(importer.given)
-        deeper = sorted(folder for folder, has_some in self._deeper.items() if has_some)
-        for folder in (*folders, *deeper) if self._of_projects else ():
+        places = [(folder, self._names) for folder in folders] + sorted(self._deeper.items())
+        for folder, names in places if self._of_projects else ():
             if folder != self._config_dir:
-                found.append(self._of_project(folder, folders[0], looks, importer))
+                paths = [folder / name for name in names]
+                found.append(self._of_project(paths, folders[0], looks, importer))
         self.files = frozenset(importer.given - own)
         return looks, _within_bound([each for each in found if each])
 
@@ -170,11 +205,10 @@ class InstructionFiles:
         return None
 
     def _of_project(
-        self, folder: Path, project: Path, looks: FileStamps, importer: Importer
+        self, paths: Sequence[Path], project: Path, looks: FileStamps, importer: Importer
     ) -> Instruction | None:
-        """Return the first file of a folder that applies."""
-        for name in self._names:
-            path = folder / name
+        """Return the first file of those in a folder that applies."""
+        for path in paths:
             real = looks.real(str(path))
             if not real or not Path(real).is_relative_to(project) or Path(real).suffix != path.suffix:
                 continue
@@ -207,15 +241,6 @@ def _folders(cwd: Path) -> list[Path]:
         if (folder / ".git").exists():
             return upwards[depth::-1]
     return [cwd]
-
-
-def _tracked_folders(cwd: Path, files: Sequence[str]) -> set[Path]:
-    """Return the folders of those files that the repository around a folder tracks."""
-    if not files:
-        return set()
-    from .git.index import TrackedFiles
-
-    return {Path(path).parent for path in TrackedFiles().among(str(cwd), files)}
 
 
 def _text(real: str, name: str) -> str:

@@ -7,6 +7,8 @@ import pytest
 from tests.e2e.world import World, finish, shell
 from tests.model.server import Call, Reply
 
+PATCH = "*** Begin Patch\n*** Update File: part/x.py\n@@\n-x = 1\n+x = 2\n*** End Patch\n"
+
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])
 def test_instructions_above_the_directory_count_whatever_the_mode(world: World, mode: str) -> None:
@@ -47,6 +49,48 @@ def test_instructions_of_a_deeper_folder_count_from_the_first_file_used_there(wo
     world.script(Reply(text="ok"))
     assert world.run("run", "-c", "go on").code == 0
     assert "Another rule." in str(world.bodies()[5]["messages"][-1])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Call("edit_file", {"path": "part/x.py", "edits": [{"old": "x = 1", "new": "x = 2"}]}),
+        Call("apply_patch", {"patch": PATCH}),
+        Call("shell", {"command": f"apply_patch <<'EOF'\n{PATCH}EOF\n"}),
+    ],
+)
+def test_instructions_of_a_deeper_folder_count_once_a_file_was_changed_there_unread(
+    world: World, change: Call
+) -> None:
+    (world.work / "part").mkdir()
+    (world.work / "part/x.py").write_text("x = 1\n", encoding="utf-8")
+    (world.work / "part/AGENTS.md").write_text("Rule of the part.", encoding="utf-8")
+    for line in ("init -q", "add part"):
+        subprocess.run(["git", "-C", str(world.work), *line.split()], check=True)
+    world.script(Reply(calls=(change,)), Reply(text="ok"))
+    assert world.run("run", "--mode", "yolo", "go").code == 0
+    assert (world.work / "part/x.py").read_text(encoding="utf-8") == "x = 2\n"
+    assert [str(body["messages"]).count("Rule of the part.") for body in world.bodies()] == [0, 1]
+
+
+def test_with_the_users_own_system_prompt_no_deeper_instructions_are_said_to_apply(world: World) -> None:
+    (world.work / "part").mkdir()
+    (world.work / "part/AGENTS.md").write_text("Rule of the part.", encoding="utf-8")
+    (world.work / "mine.md").write_text("Be brief.", encoding="utf-8")
+    for line in ("init -q", "add part"):
+        subprocess.run(["git", "-C", str(world.work), *line.split()], check=True)
+    world.script(
+        Reply(
+            calls=(
+                Call("read_file", {"path": "part/none"}),
+                Call("write_file", {"path": "part/x", "content": "x\n"}),
+            )
+        ),
+        Reply(text="ok"),
+    )
+    done = world.run("run", "--mode", "yolo", "--system-prompt", "mine.md", "go")
+    assert done.code == 0 and "instructions" not in done.err
+    assert [message["role"] for message in world.bodies()[-1]["messages"]][-1] == "tool"
 
 
 def test_a_rule_against_an_instructions_file_holds(world: World) -> None:

@@ -441,6 +441,63 @@ def test_a_hook_of_claude_code_reads_the_last_answer_in_the_transcript(world: Wo
     assert lines[5]["isMeta"] and "isMeta" not in lines[0]
 
 
+def test_calls_in_the_transcript_are_those_that_hooks_saw_and_wrong_ones_end_nothing(world: World) -> None:
+    claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
+    (world.work / "a.txt").write_text("old\n", encoding="utf-8")
+    wrong = {"path": "a.txt", "edits": 5}
+    world.script(
+        Reply(
+            calls=(
+                Call("edit_file", {"file_path": "a.txt", "old_string": "old", "new_string": "new"}),
+                Call("functions.shell", {"cmd": ["echo", "a b"]}),
+                Call("edit_file", wrong),
+                Call("shell", {"command": "true", "timeout_s": "null"}),
+                Call("ask_user", {"question": "q", "options": 5}),
+                Call("none", {"x": 1}),
+                Call("shell", {"x": json.loads("[" * 600 + "]" * 600)}),
+            )
+        ),
+        Reply(text="done"),
+    )
+    assert world.run("run", "--mode", "yolo", "go").code == 0
+    text = Path(given(world, "see")[-1]["transcript_path"]).read_text(encoding="utf-8")
+    said = next(line["message"] for line in map(json.loads, text.splitlines()) if line["type"] == "assistant")
+    path = str(world.work / "a.txt")
+    assert [(block["name"], block["input"]) for block in said["content"]] == [
+        ("Edit", {"file_path": path, "old_string": "old", "new_string": "new", "replace_all": False}),
+        ("Bash", {"command": "echo 'a b'"}),
+        ("Edit", wrong),
+        ("Bash", {"command": "true"}),
+        ("AskUserQuestion", {"question": "q", "options": 5}),
+        ("none", {"x": 1}),
+        ("Bash", {}),
+    ]
+
+
+def test_a_transcript_that_is_gone_is_there_again_for_the_next_hook(world: World) -> None:
+    remove = "import os\nos.unlink(given['transcript_path'])\n"
+    claude(
+        world.home,
+        PostToolUse=[{"hooks": [{"type": "command", "command": hook(world, "remove", remove)}]}],
+        Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", LOOP)}]}],
+    )
+    world.script(Reply(calls=(Call("shell", {"command": "echo hi"}),)), Reply(text="one"), Reply(text="DONE"))
+    assert world.run("run", "--mode", "yolo", "go").code == 0
+    assert len(world.bodies()) == 3, "the hook read the answer and wanted another"
+
+
+def test_the_transcript_has_no_secrets(world: World) -> None:
+    """Sandboxed commands may read the folder that it is in."""
+    claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
+    secret = f"ghp_{'A1b2C3d4E5f6' * 3}"
+    world.script(
+        Reply(text=f"I use {secret}.", calls=(Call("shell", {"command": f"echo {secret}"}),)), Reply(text=secret)
+    )
+    assert world.run("run", "--mode", "yolo", f"My token is {secret}").code == 0
+    text = Path(given(world, "see")[-1]["transcript_path"]).read_text(encoding="utf-8")
+    assert secret not in text and text.count("[masked: GitHub token]") == 5
+
+
 def test_the_transcript_goes_on_with_the_session_and_not_with_its_fork(world: World) -> None:
     claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
     world.script(Reply(text="one"), Reply(text="two"), Reply(text="three"))
@@ -453,6 +510,18 @@ def test_the_transcript_goes_on_with_the_session_and_not_with_its_fork(world: Wo
     assert world.run("run", "--resume", json.loads(before.splitlines()[0])["sessionId"], "third").code == 0
     assert kept.read_bytes().startswith(before) and b'"three"' in kept.read_bytes()
     assert b'"three"' not in forked.read_bytes()
+
+
+def test_turns_that_are_undone_are_not_in_the_transcript(world: World) -> None:
+    claude(world.home, Stop=[{"hooks": [{"type": "command", "command": hook(world, "see", "")}]}])
+    world.script(Reply(text="one"), Reply(text="two"), Reply(text="three"))
+    assert world.run("run", "first").code == 0 and world.run("run", "-c", "second").code == 0
+    assert world.run("undo").code == 0
+    assert world.run("run", "-c", "third").code == 0
+    lines = Path(given(world, "see")[-1]["transcript_path"]).read_text(encoding="utf-8").splitlines()
+    said = [json.loads(line) for line in lines]
+    assert [line["message"]["content"] for line in said if line["type"] == "user"] == ["first", "third"]
+    assert [line["parentUuid"] for line in said] == [None, *(line["uuid"] for line in said[:-1])]
 
 
 def test_a_session_that_is_not_saved_has_no_transcript(world: World) -> None:

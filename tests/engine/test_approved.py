@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,37 @@ async def test_a_patch_in_a_command_is_a_patch(tmp_path: Path) -> None:
         assert it.of(ToolCallFinished)[0].status == "denied"
 
 
+def test_a_patch_that_is_the_only_argument_is_a_patch() -> None:
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-it's $HOME\n+it's `x`\n*** End Patch\n"
+    argv: list[str] = ["apply_patch", patch]
+    for command in (argv, shlex.join(argv), ["bash", "-lc", shlex.join(argv)]):
+        read = default_registry().read("shell", json.dumps({"command": command}))
+        assert (read.tool.name, read.arguments) == ("apply_patch", {"patch": patch})
+
+
+async def test_a_patch_in_a_command_changes_no_file_of_another_folder(tmp_path: Path) -> None:
+    """Its paths begin where the command would run, those of the tool in the folder of the session."""
+    root = tmp_path / "work"
+    for folder in (root, root / "sub"):
+        folder.mkdir()
+        (folder / "a.txt").write_text("old $HOME\n", encoding="utf-8")
+    absolute = IN_A_COMMAND.replace("a.txt", str(root / "sub/a.txt"))
+    script = (
+        say(call("shell", command="cd sub"), call("shell", command=IN_A_COMMAND)),
+        say(call("shell", command=IN_A_COMMAND)),
+        say(call("shell", command=absolute)),
+        say(call("shell", command="cd ..")),
+        say(call("shell", command=IN_A_COMMAND)),
+        say("done"),
+    )
+    async with engine(tmp_path, *script, mode="yolo") as it:
+        await it.prompt("go")
+        finished = it.of(ToolCallFinished)
+        assert [each.status for each in finished] == ["ok", "failed", "failed", "ok", "ok", "ok"]
+        assert all("Commands run in sub now" in each.text for each in finished[1:3])
+    assert [(root / name).read_text(encoding="utf-8") for name in ("a.txt", "sub/a.txt")] == ["new `x`\n"] * 2
+
+
 @each_row(
     "command",
     [
@@ -104,6 +136,9 @@ async def test_a_patch_in_a_command_is_a_patch(tmp_path: Path) -> None:
         IN_A_COMMAND.replace("<<'EOF'", "<<'EOF' > /tmp/x"),
         IN_A_COMMAND.replace("Begin", "Start"),
         "apply_patch a.patch",
+        'apply_patch "*** Begin Patch\n*** Delete File: $HOME/x\n*** End Patch"',
+        "apply_patch '*** Begin Patch\n*** Delete File: x\n*** End Patch' > /tmp/x",
+        "apply_patch '*** Begin Patch\n*** Delete File: x\n*** End Patch'; make",
     ],
 )
 def test_a_command_that_does_more_than_a_patch_is_a_command(command: str) -> None:

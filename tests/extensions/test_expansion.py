@@ -1,6 +1,6 @@
 """Arguments and shell commands of texts that stand for prompts, in the words of each product."""
 
-from agent_cli.extensions.expansion import expand
+from agent_cli.extensions.expansion import expand, with_variables
 from agent_cli.extensions.places import Product
 from tests.costs import assert_linear
 from tests.rows import each_row
@@ -79,6 +79,12 @@ def test_arguments_run_nothing(product: Product, argument: str) -> None:
     assert [each.command for each in found.insertions] == (["git diff"] if product == "gemini" else ["git status"])
     assert all(found.text.startswith(each.marker, each.at) for each in found.insertions)
     assert argument in found.text
+
+
+@each_row("folder", ["/plug/*", "/plug/a?", "/plug/[ab]", "/work/x*/y"])
+def test_a_folder_with_the_name_of_a_pattern_widens_no_rule(folder: str) -> None:
+    rule = "Bash(${ROOT}/run.sh --in ${HERE}:*)"
+    assert with_variables(rule, {"ROOT": folder, "HERE": "/work"}) == "Bash(${ROOT}/run.sh --in /work:*)"
 
 
 @each_row(

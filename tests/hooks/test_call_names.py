@@ -43,6 +43,15 @@ def test_an_input_that_comes_back_unchanged_is_the_same_call(
             assert registry.parse(tool, _json(named.back(named.input))) == registry.parse(tool, _json(arguments))
 
 
+@each_row("written", ["null", "inf", "nan", None])
+@each_row("dialect", ["claude", "codex", "gemini", "cursor"])
+def test_a_time_limit_that_is_none_is_left_out(written: str | None, dialect: str) -> None:
+    call = {"command": "make", "timeout_s": written}
+    default_registry().parse("shell", _json(call))
+    (named,) = named_calls(facts("shell", call), dialect)  # type: ignore[arg-type]
+    assert named.input == {"command": "make"}
+
+
 def _json(value: dict[str, Any]) -> str:
     import json
 

@@ -21,6 +21,11 @@ from agent_cli.protocol.messages import ToolCall
         ('"just text"', '"just text"'),
         ('["a\n"]', '["a\n"]'),
         ("[" * 100_000, "[" * 100_000),
+        (r'{"content": "half a pair: \ud83d"}', r'{"content": "half a pair: \ud83d"}'),
+        ('{"content": "a\n\\ud83d"}', '{"content": "a\n\\ud83d"}'),
+        ('{"content": "a\n", "limit": NaN}', '{"content": "a\n", "limit": NaN}'),
+        ('{"content": "a\n", "limit": -1e999}', '{"content": "a\n", "limit": -1e999}'),
+        ('{"content": "a\n", "limit": 1.5}', '{"content":"a\\n","limit":1.5}'),
     ],
 )
 def test_arguments_become_valid_json_only_where_their_meaning_is_clear(written: str, arguments: str) -> None:

@@ -28,7 +28,7 @@ from tests.rows import each_row
 _SESSIONS = int(os.environ.get("AGENT_FUZZ", "0")) or 60
 _FACTS = (
     "settings", "name", "last_call", "cached_share", "last_end", "waiting", "pinned", "open_calls", "prompts", "plan",
-    "known_files", "last_answer", "is_answered", "turns", "is_unfinished",
+    "known_files", "used_files", "last_answer", "is_answered", "turns", "is_unfinished",
 )  # fmt: skip
 """What may be asked of a projection."""
 

@@ -74,6 +74,40 @@ def test_a_deeper_file_applies_once_a_file_beside_it_was_used(tmp_path: Path) ->
     assert len(InstructionFiles(tmp_path, may_read=lambda real: "b/" not in real, used=lambda: used).read()) == 2
 
 
+def test_an_untracked_file_beside_a_tracked_one_does_not_apply(tmp_path: Path) -> None:
+    written(tmp_path, {"AGENTS.md": "top", "a/CLAUDE.md": "tracked", "a/x.py": ""})
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    written(tmp_path, {"a/AGENTS.md": "from somewhere else"})
+    files = InstructionFiles(tmp_path, used=lambda: [str(tmp_path / "a/x.py")])
+    assert [each.text for each in files.read()] == ["top", "tracked"]
+
+
+def test_instructions_that_git_tracks_later_apply_from_the_next_look_on(tmp_path: Path) -> None:
+    written(tmp_path, {"a/x.py": "", "a/b/y.py": ""})
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    files = InstructionFiles(tmp_path, used=lambda: [str(tmp_path / "a/b/y.py")])
+    assert files.read() == ()
+    written(tmp_path, {"a/AGENTS.md": "pulled"})
+    assert files.read() == ()
+    git(tmp_path, "add", ".")
+    assert [each.text for each in files.read()] == ["pulled"]
+
+
+def test_only_instructions_that_apply_are_said_to(tmp_path: Path) -> None:
+    written(
+        tmp_path, {"a/AGENTS.md": "closed", "b/AGENTS.md": " \n", "c/AGENTS.md": "read", "a/.agentignore": "*.md"}
+    )
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    used: list[str] = []
+    files = InstructionFiles(tmp_path, used=lambda: used)
+    assert files.read() == ()
+    used += [str(tmp_path / name / "x.py") for name in "abc"]
+    assert files.come_near() == ("c",) and [each.text for each in files.read()] == ["read"]
+
+
 def test_without_a_repository_no_deeper_file_applies(tmp_path: Path) -> None:
     written(tmp_path, {"a/AGENTS.md": "deeper", "a/x.py": ""})
     assert InstructionFiles(tmp_path, used=lambda: [str(tmp_path / "a" / "x.py")]).read() == ()

@@ -42,6 +42,7 @@ def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     names = _wire_names(found["properties"])
     if all(name == wire for name, wire in names.items()):
         return found
+    found = _referring(found, names, 0)
     properties = {names[name]: _named(part, name, names[name]) for name, part in found["properties"].items()}
     required = [names.get(name, name) for name in found.get("required", ())]
     return {**found, "properties": properties, **({"required": required} if required else {})}
@@ -74,6 +75,24 @@ def _wire_names(names: Iterable[str]) -> dict[str, str]:
             number, wire = number + 1, f"{like}_{number + 1}"
         found[name] = wire
     return found
+
+
+def _referring(value: Any, names: Mapping[str, str], depth: int) -> Any:
+    """Return a schema whose references to parameters give their names in requests."""
+    if isinstance(value, list):
+        return [_referring(each, names, depth) for each in value]
+    if not isinstance(value, dict) or depth > 2 * _DEEPEST:
+        return value
+    made = {key: _referring(each, names, depth + 1) for key, each in value.items()}
+    match str(made.get("$ref", "")).split("/", 3):
+        case ["#", "properties", name, *rest] if (own := _unescaped(name)) in names:
+            made["$ref"] = "/".join(("#", "properties", names[own], *rest))
+    return made
+
+
+def _unescaped(name: str) -> str:
+    """Return a part of a reference as it is (RFC 6901)."""
+    return name.replace("~1", "/").replace("~0", "~")
 
 
 def _named(part: dict[str, Any], name: str, wire: str) -> dict[str, Any]:
@@ -207,5 +226,5 @@ def _target(root: dict[str, Any], reference: Any) -> dict[str, Any] | None:
     """Return the schema that a reference such as `#/$defs/Name` leads to; None if there is none."""
     value: Any = root
     for part in str(reference or "").split("/")[1:]:
-        value = value.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(value, dict) else None
+        value = value.get(_unescaped(part)) if isinstance(value, dict) else None
     return value if reference and isinstance(value, dict) and value is not root else None

@@ -90,7 +90,9 @@ class ServerTool(ForeignTool, NeedsPreparation):
         return object_schema(self._told.input_schema)
 
     def read_arguments(self, arguments: dict[str, Any]) -> Arguments:
-        arguments = server_arguments(self._told.input_schema, arguments)
+        given, arguments = arguments, server_arguments(self._told.input_schema, arguments)
+        if len(arguments) < len(given):
+            raise ToolError(f"{self.name} was given one parameter under two names. Nothing was run.")
         schema = self._now.input_schema
         required, properties = schema.get("required"), schema.get("properties")
         parts = properties if isinstance(properties, dict) else {}
@@ -99,12 +101,14 @@ class ServerTool(ForeignTool, NeedsPreparation):
         if missing := [name for name in listed if name not in arguments and "default" not in _part(parts, name)]:
             raise ToolError(f"{self.name} needs {', '.join(missing)}. Nothing was run.")
         for name, value in arguments.items():
-            kind = _part(parts, name).get("type")
-            if not isinstance(kind, str) or _fits(value, kind):
+            kinds = _kinds(_part(parts, name))
+            if any(_fits(value, kind) for kind in kinds):
                 continue
-            arguments[name] = _converted(value, kind)
-            if not _fits(arguments[name], kind):
-                raise ToolError(f"{self.name}: `{name}` must be of type {kind}. Nothing was run.")
+            converted = _converted(value)
+            if any(_fits(converted, kind) for kind in kinds):
+                arguments[name] = converted
+            elif kinds == [_part(parts, name).get("type")]:
+                raise ToolError(f"{self.name}: `{name}` must be of type {kinds[0]}. Nothing was run.")
         return Arguments(arguments)
 
     def title(self, params: Arguments) -> str:
@@ -187,11 +191,25 @@ def _fits(value: Any, kind: str) -> bool:
     return isinstance(value, wanted) and (isinstance(value, bool) <= (kind == "boolean"))
 
 
-def _converted(value: Any, kind: str) -> Any:
-    """Return a value as the type that the schema wants where only its notation differs: some models, and servers
-    that do not know the schema, write every value as a string."""
+def _kinds(part: Mapping[str, Any]) -> list[str]:
+    """Return the types that a schema names, or its alternatives, but `null`; empty if one of them names none."""
+    alternatives = [part] if "type" in part else part.get("anyOf", part.get("oneOf"))
+    kinds: list[str] = []
+    for each in alternatives if isinstance(alternatives, list) else ():
+        named = each.get("type") if isinstance(each, dict) else None
+        listed = named if isinstance(named, list) else [named]
+        words = [kind for kind in listed if isinstance(kind, str)]
+        if len(words) < len(listed):
+            return []
+        kinds += words
+    return [kind for kind in kinds if kind != "null"]
+
+
+def _converted(value: Any) -> Any:
+    """Return a value that was written as JSON in a string: some models, and servers that do not know the schema,
+    write every value so."""
     try:
-        return decode_json(value) if isinstance(value, str) and kind != "string" else value
+        return decode_json(value) if isinstance(value, str) else value
     except msgspec.DecodeError:
         return value
 

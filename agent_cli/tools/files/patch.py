@@ -2,6 +2,7 @@
 anything is written, and completed writes are reverted if a later one fails."""
 
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -115,6 +116,31 @@ class ApplyPatch(BasicTool):
 
     async def run(self, params: PatchParams, context: ToolContext) -> ToolOutcome:
         return await file_change.run_in_thread(partial(_applied, params, context))
+
+
+class PatchInCommand(ApplyPatch):
+    """Applies the patch in a command line, whose paths begin where the command would run."""
+
+    def actions(self, params: PatchParams, context: ToolContext) -> tuple[Action, ...]:
+        _check_folder(params, context)
+        return super().actions(params, context)
+
+    async def run(self, params: PatchParams, context: ToolContext) -> ToolOutcome:
+        _check_folder(params, context)  # an earlier command of the same answer may have changed it
+        return await super().run(params, context)
+
+
+def _check_folder(params: PatchParams, context: ToolContext) -> None:
+    """Raises:
+    ToolError: the shell is in another folder than patches count from.
+    """
+    folder, root = os.path.realpath(context.shell.start), os.path.realpath(context.workspace.root)
+    relative = (path for file in _parsed(params) for path in (file.path, file.target) if not os.path.isabs(path))
+    if folder != root and any(relative):
+        raise ToolError(
+            f"Commands run in {context.workspace.relative(folder)} now, but the paths of a patch begin at {root}."
+            f" Nothing was changed. Call `apply_patch` with such paths, or `cd {shlex.quote(root)}` first."
+        )
 
 
 def _parsed(params: PatchParams) -> "tuple[FilePatch, ...]":

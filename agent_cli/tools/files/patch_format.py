@@ -60,13 +60,27 @@ class Hunk(msgspec.Struct, frozen=True):
 
 
 def patch_in_command(command: str) -> str:
-    """Return the patch in a command line that only applies one, `apply_patch <<'EOF'`: GPT models know such a
-    program from Codex. Empty for any other command."""
+    """Return the patch in a command line that only applies one, `apply_patch <<'EOF'` or `apply_patch '…'`: GPT
+    models know such a program from Codex. Empty for any other command."""
     found = _IN_A_COMMAND.fullmatch(command)
     if found is None:
-        return ""
+        return _quoted_patch(command.strip())
     patch, end, rest = found[3].partition(f"\n{found[2]}")
     return f"{patch}\n" if end and not rest.strip() and patch.startswith("*** Begin Patch") else ""
+
+
+def _quoted_patch(command: str) -> str:
+    """Return the patch that is the only argument, in quotes that a shell takes as they are."""
+    import shlex
+
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    match words:
+        case ["apply_patch" | "applypatch", patch] if patch.startswith("*** Begin Patch"):
+            return patch if shlex.join(words) == command else ""
+    return ""
 
 
 class FilePatch(msgspec.Struct, frozen=True):

@@ -78,7 +78,7 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
         name = key if key in properties or not named or named[0] in arguments else named[0]
         if name in renamed:  # two names for one argument: which of them counts is not ours to say
             return dict(arguments)
-        if name in properties or plain_name(key) not in _REMARKS:
+        if name in properties or named or plain_name(key) not in _REMARKS:
             renamed[name] = _line(value) if name == "command" and isinstance(value, list) else value
     for name, part in properties.items():
         item = part.get("items", {})

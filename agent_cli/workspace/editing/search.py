@@ -138,7 +138,7 @@ def find(
         search = ended if whole_lines else search
     skipped = len(text) > MAX_LAX_CHARS
     for name, layer in LAYERS[:1] if skipped else LAYERS:
-        if everywhere and name == NEAR:
+        if everywhere and name in (NEAR, ENTITIES):
             continue
         places = layer(search if layer in (_exact, _file_ends) else ended)
         if len(places) > 1 and everywhere:
@@ -336,12 +336,17 @@ def _escaped_throughout(text: str) -> bool:
 
 
 def _entities(search: Search) -> list[LineRange]:
-    """Match a passage in which every `<`, `>` and `&` was written as in HTML."""
-    if not _ENTITY.search(search.old) or any(
-        re.search("[<>&]", _ENTITY.sub("", it)) for it in (search.old, search.new)
-    ):
+    """Match a passage in which every `<`, `>` and `&` was written as in HTML, and quotes in one way."""
+    texts = (search.old, search.new)
+    kinds, new_kinds = ({_ENTITIES[each] for each in _ENTITY.findall(text)} for text in texts)
+    plain = [_ENTITY.sub("", text) for text in texts]
+    if not kinds or not re.search(r"\w", plain[0]):  # nothing but entities is meant as written
         return []
-    old, new = (_ENTITY.sub(lambda found: _ENTITIES[found[0]], text) for text in (search.old, search.new))
+    if not (kinds | new_kinds | set("<>&")).isdisjoint("".join(plain)):
+        return []
+    if not new_kinds <= kinds and _ENTITY.search(search.text):  # may be such a text as it has elsewhere
+        return []
+    old, new = (_ENTITY.sub(lambda found: _ENTITIES[found[0]], text) for text in texts)
     return _exact(Search(search.text, old, new, search.whole_lines, search.most))
 
 
@@ -397,6 +402,7 @@ def _is_word(char: str) -> bool:
 
 
 NEAR = "nearly"
+ENTITIES = "but for HTML entities"
 INDENTED = "but for indentation"
 LAYERS: tuple[tuple[str, Layer], ...] = (
     ("", _exact),
@@ -409,7 +415,7 @@ LAYERS: tuple[tuple[str, Layer], ...] = (
     ("but for indentation and typography", _by_lines(line_match.by_folded)),
     ("but for the width of blanks", _folding(wide_blanks)),
     ("but for escapes written twice", _escaped_twice),
-    ("but for HTML entities", _entities),
+    (ENTITIES, _entities),
     ("but for escapes", _escaped_less),
     (NEAR, _by_lines(_near)),
 )

@@ -111,6 +111,20 @@ def test_a_parameter_has_a_name_that_every_provider_takes(name: str, wire: str) 
     assert found["properties"][wire]["description"].endswith("Which")
 
 
+def test_references_to_a_parameter_follow_its_name() -> None:
+    """A provider refuses a request with a reference that leads nowhere; zod refers to what it described before."""
+    schema = {
+        "properties": {
+            "$a/b": {"type": "object", "properties": {"c": {"type": "string"}}},
+            "x": {"items": {"$ref": "#/properties/$a~1b"}},
+            "y": {"anyOf": [{"$ref": "#/properties/$a~1b/properties/c"}, {"$ref": "#/properties/x"}]},
+        }
+    }
+    found = object_schema(schema)["properties"]
+    assert found["x"] == {"items": {"$ref": "#/properties/a_b"}}
+    assert found["y"] == {"anyOf": [{"$ref": "#/properties/a_b/properties/c"}, {"$ref": "#/properties/x"}]}
+
+
 KEYS = (
     "type", "properties", "items", "required", "enum", "anyOf", "oneOf", "allOf", "not", "minimum", "maxItems", "title",
     "additionalProperties", "prefixItems", "exclusiveMinimum", "uniqueItems", "$defs", "pattern", "a", "$a", "a[b]", "",

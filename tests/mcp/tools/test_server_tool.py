@@ -370,6 +370,36 @@ def test_a_value_written_in_another_notation_is_sent_as_the_schema_wants_it(
 
 
 @pytest.mark.parametrize(
+    ("schema", "written", "sent"),
+    [
+        ({"anyOf": [{"type": "array"}, {"type": "null"}]}, '["a"]', ["a"]),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "null", None),
+        ({"type": ["integer", "null"]}, "40", 40),
+        ({"oneOf": [{"type": "integer"}, {"type": "boolean"}]}, "true", True),
+        ({"type": ["integer", "string"]}, "40", "40"),
+        ({"anyOf": [{"type": "integer"}, {"enum": ["40"]}]}, "40", "40"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "many", "many"),
+        ({"anyOf": "integer"}, "40", "40"),
+        ({"type": [1]}, "40", "40"),
+    ],
+)
+def test_alternatives_are_types_that_a_value_may_have(
+    tmp_path: Path, schema: dict[str, Any], written: Any, sent: Any
+) -> None:
+    offer = {"demo": [ToolDefinition("t", input_schema={"properties": {"a": schema}})]}
+    tool = known_servers(tmp_path, offer).find("mcp__demo__t")
+    assert isinstance(tool, ServerTool) and tool.read_arguments({"a": written}).values == {"a": sent}
+
+
+def test_one_parameter_under_two_names_is_refused(tmp_path: Path) -> None:
+    offer = {"demo": [ToolDefinition("t", input_schema={"properties": {"$filter": {"type": "string"}}})]}
+    tool = known_servers(tmp_path, offer).find("mcp__demo__t")
+    assert isinstance(tool, ServerTool)
+    with pytest.raises(ToolError, match="under two names"):
+        tool.read_arguments({"filter": "a", "$filter": "b"})
+
+
+@pytest.mark.parametrize(
     ("kind", "written"),
     [
         ("integer", "4.5"), ("integer", "many"), ("integer", "true"), ("boolean", "yes"), ("boolean", "1"),

@@ -57,6 +57,23 @@ def test_each_layer(text: str, old: str, new: str, after: str, layer: str) -> No
     assert made(text, old, new) == (after, layer)
 
 
+@each_row(
+    ("text", "old", "new", "everywhere"),
+    [
+        ('a = "x"\nb = "y"\n', "&quot;", "'", True),
+        ("if (a && b)\n", "a &amp;&amp; b", "a and b", True),
+        ("a & b\n", "&amp;", "and", False),
+        ('s = "a & b"\n', 's = "a &amp; b"', 's = "a &amp; &quot;b&quot;"', False),
+        ("it's a & b\n", "it's a &amp; b", "it&#39;s a &amp; c", False),
+        ("<i>a &lt; b</i>\nTom & Jerry\n", "Tom &amp; Jerry", "Tom &amp; &lt;Jerry&gt;", False),
+    ],
+)
+def test_entities_that_may_be_meant_as_written_are_not_characters(
+    text: str, old: str, new: str, everywhere: bool
+) -> None:
+    assert isinstance(find(text, old, new, everywhere=everywhere), Missing)
+
+
 def test_ends_of_the_file_are_the_ends() -> None:
     assert made("x = 10\ny\nx = 1", "x = 1\n", "x = 2\n", everywhere=True)[0] == "x = 10\ny\nx = 2"
     assert isinstance(find("start\nimport os\n", "\ufeffimport os\nx", "y"), Missing)
