@@ -148,7 +148,7 @@ WRONG = (
     (["serve", "--stdio", "--trace", "~nobody-here/x.jsonl"], "--trace {here}/~nobody-here/x.jsonl: its folder does not exist"),
     (["run", "x", "-m", "replay/~nobody-here/x"], "cannot read the recording ~nobody-here/x: No such file or directory"),
     (["acp", "--set", "model=typo", "setup"], NO_MODEL),
-    (["trace", "show", "x" * 300], TOO_LONG),
+    (["trace", "show", "x" * 300], NONE.format("x" * 300)),
     (["skills", "check", "x" * 300], TOO_LONG),
     (["run", "x", "--cd", "x" * 300], TOO_LONG),
     (["run", "x", "--add-dir", "x" * 300], TOO_LONG),

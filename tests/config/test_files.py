@@ -95,7 +95,8 @@ def test_a_wrong_value_is_told_with_its_line_and_path(tmp_path: Path, text: str,
     ],
 )
 def test_what_is_no_yaml_is_told_with_its_line(tmp_path: Path, text: str | bytes, message: str) -> None:
-    assert refusal(tmp_path, text).partition(" at line")[0] == message
+    said = refusal(tmp_path, text).partition(" at line")[0]
+    assert said.removesuffix(", not 99") == message  # which Python 3.14 adds
 
 
 def test_a_key_given_twice_is_an_error_because_the_first_would_be_lost(tmp_path: Path) -> None:

@@ -245,10 +245,17 @@ def finish(process: "subprocess.Popen[str]", text: str | None = None, *, timeout
 def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Wait until a condition holds, which is tried less and less often."""
     end, pause_s = time.monotonic() + timeout_s, 0.002
-    while not condition():
+    while not _holds(condition):
         assert time.monotonic() < end, "waited in vain"
         time.sleep(pause_s)
         pause_s = min(0.05, pause_s * 1.3)
+
+
+def _holds(condition: Callable[[], object]) -> bool:
+    try:
+        return bool(condition())
+    except json.JSONDecodeError:  # a program is writing the file at this moment
+        return False
 
 
 def shell(command: str, **more: Any) -> Reply:

@@ -22,7 +22,7 @@ def test_a_value_of_a_type_is_read() -> None:
 
 @pytest.mark.parametrize("kind", [object, _Point, dict[str, str], msgspec.Raw])
 @pytest.mark.parametrize(
-    "data", [_DEEP, _DEEP + b"]" * 200_000, b'{"x": "\xff"', b'{"\xff": 1', '{"x": "\ud800"}', b"", b"{", b"nul"]
+    "data", [_DEEP, b'{"x": "\xff"', b'{"\xff": 1', '{"x": "\ud800"}', b"", b"{", b"nul"]
 )
 def test_what_cannot_be_read_is_one_error(data: bytes | str, kind: object) -> None:
     with pytest.raises(msgspec.DecodeError):
@@ -30,10 +30,11 @@ def test_what_cannot_be_read_is_one_error(data: bytes | str, kind: object) -> No
 
 
 @pytest.mark.parametrize("read", [decode_json, decode_lenient_json])
-def test_depth_has_its_own_error(read: object) -> None:
+@pytest.mark.parametrize("data", [_DEEP, _DEEP + b"]" * 200_000])
+def test_depth_has_its_own_error(read: object, data: bytes) -> None:
     with pytest.raises(NestedTooDeeplyError, match="nested too deeply"):
         assert callable(read)
-        read(_DEEP)
+        read(data)
 
 
 def test_what_some_programs_write_is_read_leniently() -> None:

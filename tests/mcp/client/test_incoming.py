@@ -28,7 +28,7 @@ for line in sys.stdin:
               "initialize": {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}},
                              "serverInfo": {"name": "raw", "version": "1"}}}.get(method)
     if method in answers:
-        text = answers[method].replace("ID", str(number)).replace("DEEP", "[" * 5000 + "]" * 5000)
+        text = answers[method].replace("ID", str(number)).replace("DEEP", "[" * 200_000 + "]" * 200_000)
     elif result is None:
         text = json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "unknown"}})
     else:

@@ -53,7 +53,7 @@ def show_command(
 
     from ...services.listings.traces import traced_turns, turns_of
 
-    if not file.suffix and len(file.parts) == 1 and not file.exists():
+    if not file.suffix and len(file.parts) == 1 and not os.path.exists(file):
         return _print(traced_turns(setup_for_sessions().sessions.find(str(file))), rows)
     try:
         with RequestReader(file) as reader:
