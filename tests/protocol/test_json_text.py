@@ -21,9 +21,7 @@ def test_a_value_of_a_type_is_read() -> None:
 
 
 @pytest.mark.parametrize("kind", [object, _Point, dict[str, str], msgspec.Raw])
-@pytest.mark.parametrize(
-    "data", [_DEEP, b'{"x": "\xff"', b'{"\xff": 1', '{"x": "\ud800"}', b"", b"{", b"nul"]
-)
+@pytest.mark.parametrize("data", [_DEEP, b'{"x": "\xff"', b'{"\xff": 1', '{"x": "\ud800"}', b"", b"{", b"nul"])
 def test_what_cannot_be_read_is_one_error(data: bytes | str, kind: object) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_json(data, type=kind)
