@@ -149,7 +149,7 @@ WRONG = (
     (["run", "x", "-m", "replay/~nobody-here/x"], "cannot read the recording ~nobody-here/x: No such file or directory"),
     (["acp", "--set", "model=typo", "setup"], NO_MODEL),
     (["trace", "show", "x" * 300], NONE.format("x" * 300)),
-    (["skills", "check", "x" * 300], TOO_LONG),
+    (["skills", "check", "x" * 300], f"{'x' * 300}: there is no such file or folder"),
     (["run", "x", "--cd", "x" * 300], TOO_LONG),
     (["run", "x", "--add-dir", "x" * 300], TOO_LONG),
     (["run", "x", "--output-file", "x" * 300], TOO_LONG),

@@ -79,7 +79,7 @@ def check(
     json: _Json = False,
 ) -> int:
     """Check skills against the rules of the Agent Skills format. The exit code is 1 where one is broken."""
-    if path is not None and not path.exists():
+    if path is not None and not os.path.exists(path):
         raise UsageError(f"{path}: there is no such file or folder")
     files, unusable = (skill_files(path), []) if path is not None else _of_project()
     if not files and not unusable and not json:
