@@ -1,5 +1,6 @@
 """The setup of a command: directory, configuration and state folders, derived from the options."""
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -354,7 +355,10 @@ def check_output_file(option: str, name: str) -> None:
 
     Raises:
         UsageError: the file is a directory, or its folder does not exist.
+        OSError: there can be no such file.
     """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.stat(name)
     if Path(name).is_dir():
         raise UsageError(f"{option} {name}: is a directory")
     if not Path(name).absolute().parent.is_dir():
