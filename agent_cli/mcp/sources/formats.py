@@ -230,8 +230,8 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _oauth(given: Any, scopes: Sequence[str] = ()) -> McpOAuth:
-    """Return the login settings of an entry, under the keys of any product. What is unreadable counts as not given,
-    as most servers register clients by themselves."""
+    """Return the login settings of an entry, under the keys of any product. What is unreadable counts as not
+    given, as most servers register clients by themselves."""
     if not isinstance(given, Mapping):
         return McpOAuth(scopes=tuple(scopes))
     values = {str(key).replace("_", "").lower(): value for key, value in given.items()}
