@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -90,7 +91,8 @@ class _Pinned:
 
     def _now(self, hook: Hook) -> dict[str, str]:
         words = words_of(hook, self._root)
-        return named_files(words, self._root) | programs_inside(words, self._root, self._search_path)
+        folder = Path(hook.folder) if hook.folder else None
+        return named_files(words, self._root, folder) | programs_inside(words, self._root, self._search_path)
 
 
 def _environment() -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Parser for the front matter of a Markdown file: the YAML between two lines of `---` at its start.
 
-Many files contain almost-YAML, such as `argument-hint: [file] [line]` or a description with a colon. Front matter
-that is not valid YAML is read line by line.
+Many files contain almost-YAML, such as `argument-hint: [file] [line]` or a description with a colon, or one that
+goes on in further lines with examples in tags. Front matter that is not valid YAML is read key by key.
 """
 
 import re
@@ -15,6 +15,10 @@ from agent_cli.config.yaml_file import load_yaml
 from agent_cli.protocol.lazy_regex import lazy_regex
 
 _ENTRY = lazy_regex(r"[^\s,()]+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?")
+
+_KEY = lazy_regex(r"([\w-]+)[ \t]*:(?!//)[ \t]*(.*)")
+_TAGGED = lazy_regex(r"^<(\w+)>.*?^</\1>", re.DOTALL | re.MULTILINE)
+_BLOCK_MARK = lazy_regex(r"[|>][-+0-9]*")
 
 _LONGEST = 16_000
 """Maximum length of the front matter in characters."""
@@ -41,22 +45,47 @@ def read_front_matter(text: str, path: Path) -> FrontMatter:
     try:
         values, _ = load_yaml(block, path)
     except ConfigError as error:
-        return FrontMatter(_line_by_line(block), body, f"its front matter is not valid YAML: {error}")
+        return FrontMatter(_key_by_key(block, path), body, f"its front matter is not valid YAML: {error}")
     if not isinstance(values, dict):
         return FrontMatter({}, body, "its front matter holds no keys" if block.strip() else "")
     return FrontMatter({str(key): value for key, value in values.items()}, body)
 
 
-def _line_by_line(block: str) -> dict[str, str]:
-    pairs = (line.partition(":") for line in block.split("\n") if line[:1] not in (" ", "\t", "#"))
-    return {key.strip(): value.strip().strip("\"'") for key, colon, value in pairs if colon}
+def _key_by_key(block: str, path: Path) -> dict[str, Any]:
+    """Return the values of front matter that is not valid YAML as a whole. Lines that begin no key belong to the
+    key above them, and so do those between tags."""
+    lines: dict[str, list[str]] = {}
+    key = ""
+    for line in _TAGGED.sub(lambda found: found[0].replace("\n", "\n  "), block).split("\n"):
+        if begun := _KEY.match(line):
+            key = begun[1]
+            lines[key] = [begun[2].strip()]
+        elif key and not line.startswith("#"):
+            lines[key].append(line.rstrip())
+    return {key: _value(key, written, path) for key, written in lines.items()}
+
+
+def _value(key: str, lines: list[str], path: Path) -> Any:
+    """Return the value in the lines of one key: that of YAML for a list, a block or quoted text if these are
+    valid, otherwise the text as it stands."""
+    first, text = lines[0], "\n".join(lines).strip()
+    if not text:
+        return None
+    if not first or first[0] in "[{|>\"'":
+        try:
+            values, _ = load_yaml("\n".join((f"{key}: {first}", *lines[1:])), path)
+            return values[key]
+        except (ConfigError, KeyError, TypeError):
+            pass
+    return (text.removeprefix(first) if _BLOCK_MARK.fullmatch(first) else text).strip().strip("\"'")
 
 
 def entries(value: Any) -> list[str]:
-    """Return the entries of a list, or of a text separated by spaces or commas; parentheses protect their
-    content."""
+    """Return the entries of a list, or of a text separated by spaces or commas, without quotes around them;
+    parentheses protect their content."""
     texts = value if isinstance(value, list) else [value]
-    return [entry for text in texts for entry in _ENTRY.findall(one_line(text).strip("[]"))]
+    found = (entry.strip("\"'") for text in texts for entry in _ENTRY.findall(one_line(text).strip("[]")))
+    return [entry for entry in found if entry]
 
 
 def one_line(value: Any) -> str:

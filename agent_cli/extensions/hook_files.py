@@ -89,14 +89,18 @@ def find_hooks(
     notes: list[str] = []
     usable = list(_own(own, own_source, notes))
     inert: list[ProjectHooks] = []
+    off: set[str] = set()
     for name, dialect in HOOK_FILES_OF_USERS.items() if "user" in reads else ():
-        usable += _read_file(home / name, dialect, notes)
+        # Cursor starts the user's hooks in the folder of their file, those of a project in its root.
+        folder = str((home / name).parent) if dialect == "cursor" else ""
+        read = _read_file(home / name, dialect, notes, off)
+        usable += [msgspec.structs.replace(hook, folder=folder) for hook in read]
     usable += plugins
     of_user = {os.path.realpath(home / name) for name in HOOK_FILES_OF_USERS} if "user" in reads else ()
     for name, dialect in HOOK_FILES_OF_PROJECTS.items() if "project" in reads else ():
         if os.path.realpath(root / name) in of_user:
             continue  # the workspace is the home directory
-        if not (hooks := _read_file(root / name, dialect, notes, _MAX_PROJECT_BYTES)):
+        if not (hooks := _read_file(root / name, dialect, notes, off, _MAX_PROJECT_BYTES)):
             continue
         place, content = f"{PLACE}{root / name}", _content(hooks, root)
         if trusts(place, content):
@@ -104,7 +108,8 @@ def find_hooks(
         else:
             inert.append(ProjectHooks(place, content, tuple(hooks)))
     notes += [
-        f"{hook.source}: the matcher {hook.matcher!r} of {hook.label} cannot be read, so it is run for everything"
+        f"{hook.source}: the matcher {hook.command_pattern or hook.matcher!r} of {hook.label} cannot be read, so"
+        " it is run for everything"
         for hook in usable
         if hook.has_bad_matcher
     ]
@@ -145,12 +150,14 @@ def plugin_hooks(
         file = _content_of(file, source, notes) or {}
     # Events may stand at the top, in a manifest and, as in plug-ins of Claude Code itself, in a file.
     content = file if not isinstance(file, Mapping) or "hooks" in file else {"hooks": file}
-    found = _hooks(content, dialect, source, notes)
+    found = _hooks(content, dialect, source, notes, set())
     return tuple(msgspec.structs.replace(hook, root=str(root)) for hook in found), tuple(notes)
 
 
-def _read_file(path: Path, dialect: Dialect, notes: list[str], most_bytes: int = _MAX_BYTES) -> list[Hook]:
-    return _hooks(_content_of(path, str(path), notes, most_bytes), dialect, str(path), notes)
+def _read_file(
+    path: Path, dialect: Dialect, notes: list[str], off: set[str], most_bytes: int = _MAX_BYTES
+) -> list[Hook]:
+    return _hooks(_content_of(path, str(path), notes, most_bytes), dialect, str(path), notes, off)
 
 
 def _content_of(path: Path, source: str, notes: list[str], most_bytes: int = _MAX_BYTES) -> Any:
@@ -169,11 +176,25 @@ def _content_of(path: Path, source: str, notes: list[str], most_bytes: int = _MA
         return None
 
 
-def _hooks(content: Any, dialect: Dialect, source: str, notes: list[str]) -> list[Hook]:
+def _hooks(content: Any, dialect: Dialect, source: str, notes: list[str], off: set[str]) -> list[Hook]:
+    """Return the hooks in the content of a file. `off` holds the names of those switched off in Gemini CLI by the
+    files read before; those of this file are added."""
     hooks = content.get("hooks") if isinstance(content, Mapping) else None
     if not isinstance(hooks, Mapping) or content.get("disableAllHooks") is True:
         return []
-    return [hook for name, groups in hooks.items() for hook in _event(str(name), groups, dialect, source, notes)]
+    if dialect == "gemini":
+        # Before `hooksConfig`, its settings stood beside the events.
+        settings = [each for each in (content.get("hooksConfig"), hooks) if isinstance(each, Mapping)]
+        if any(each.get("enabled") is False for each in settings):
+            return []
+        listed = (each["disabled"] for each in settings if isinstance(each.get("disabled"), list))
+        off.update(str(name) for names in listed for name in names)
+        hooks = {name: groups for name, groups in hooks.items() if name not in _SETTINGS_OF_GEMINI}
+    found = [hook for name, groups in hooks.items() for hook in _event(str(name), groups, dialect, source, notes)]
+    return [hook for hook in found if (hook.name or hook.line) not in off] if dialect == "gemini" else found
+
+
+_SETTINGS_OF_GEMINI = ("enabled", "disabled", "notifications")
 
 
 def _event(name: str, groups: Any, dialect: Dialect, source: str, notes: list[str]) -> Iterator[Hook]:
@@ -216,9 +237,11 @@ def _handler(
         matcher,
         _timeout_s(event, handler.get("timeout"), dialect),
         dialect,
+        on_error="block" if handler.get("failClosed") is True else None,
         name=_text(handler, "name"),
         source=source,
         written_event=name,
+        command_pattern=_text(handler, "matcher") if name.lower() in _ABOUT_SHELL else "",
         condition=_text(handler, "if"),
         is_async=handler.get("async") is True or handler.get("asyncRewake") is True,
         is_once=handler.get("once") is True,

@@ -15,6 +15,8 @@ from .definition import CALL_EVENTS, Dialect, Hook
 
 def holds(hook: Hook, call: ToolCallFacts, named: NamedCall) -> bool:
     """Return True if a hook applies to a call. A command that cannot be parsed may match anything."""
+    if not hook.is_for_command(named.input.get("command", "")):
+        return False
     if not hook.condition:
         return True
     pattern = _parsed(hook.condition, hook.dialect)

@@ -89,6 +89,10 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     """The folder of the plug-in it belongs to; empty if none."""
     variables: tuple[tuple[str, str], ...] = ()
     """Variables of that plug-in."""
+    folder: str = ""
+    """The folder that its command runs in; empty for the workspace."""
+    command_pattern: str = ""
+    """A regular expression that the command line of a call must contain; empty for all."""
     condition: str = ""
     """A permission rule in the syntax of its dialect; the hook is run for calls that the rule covers. Empty for
     all."""
@@ -125,15 +129,17 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
     @cached_property
     def _pattern(self) -> "re.Pattern[str] | None":
-        try:
-            return re.compile(self.matcher)
-        except re.error:
-            return None
+        return _compiled(self.matcher)
+
+    @cached_property
+    def _in_command(self) -> "re.Pattern[str] | None":
+        return _compiled(self.command_pattern)
 
     @property
     def has_bad_matcher(self) -> bool:
         """True if its matcher is an invalid regular expression; it then matches everything."""
-        return self.matcher != "*" and not _LIST.fullmatch(self.matcher) and self._pattern is None
+        is_bad = self.matcher != "*" and not _LIST.fullmatch(self.matcher) and self._pattern is None
+        return is_bad or self._in_command is None
 
     def is_for(self, names: Collection[str]) -> bool:
         """Return True if the hook applies to something with these names."""
@@ -143,6 +149,17 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
             listed = {word.strip() for word in re.split(r"[|,]", self.matcher)}
             return bool(listed & set(names))
         return self._pattern is None or any(map(self._pattern.search, names))
+
+    def is_for_command(self, line: object) -> bool:
+        """Return True if the hook applies to a call with this command line."""
+        return self._in_command is None or self._in_command.search(str(line)) is not None
+
+
+def _compiled(pattern: str) -> "re.Pattern[str] | None":
+    try:
+        return re.compile(pattern)
+    except re.error:
+        return None
 
 
 def event_named(text: str) -> Event | None:

@@ -20,6 +20,7 @@ from agent_cli.protocol.records import storable_json
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner, shell_program
 
 from .answer import MAX_OUTPUT, Decision, HookAnswer, read_answer
+from .call_input import call_input
 from .call_names import NamedCall, ToolCallFacts, named_calls
 from .condition import holds
 from .definition import Event, Hook, HookProcess
@@ -116,6 +117,8 @@ class HookEngine:
         self._session = session
         self._processes = processes
         self._ran_once: set[Hook] = set()
+        self._stops = 0
+        """How many times in a row hooks have made the turn continue."""
         self._begun: dict[float, Hook] = {}
         """The hooks being awaited, by their start time."""
         self._beside: set[asyncio.Task[Any]] = set()
@@ -164,7 +167,7 @@ class HookEngine:
         timing = {"duration_ms": round(duration_s * 1000)}
         if ok:
             return await self._about_call("PostToolUse", call, {"tool_response": response, **timing})
-        return await self._about_call("PostToolUseFailure", call, {"error": str(response), **timing})
+        return await self._about_call("PostToolUseFailure", call, {"error": response, **timing})
 
     async def at(
         self,
@@ -178,14 +181,30 @@ class HookEngine:
         listed = tuple(names)
         chosen = [hook for hook in self._of(event) if not hook.condition and (not listed or hook.is_for(listed))]
         own = {True: MappingProxyType({}), False: env}
-        return await self._result([HookCall(hook, dict(facts), env=own[hook.is_async]) for hook in chosen])
+        if event in ("Stop", "SubagentStop"):
+            self._stops = self._stops + 1 if facts.get("stop_hook_active") else 0
+        return await self._result(
+            [HookCall(hook, {**facts, **self._own_facts(hook, facts)}, env=own[hook.is_async]) for hook in chosen]
+        )
+
+    def _own_facts(self, hook: Hook, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that an agent has under its own names at events that are not about a call."""
+        match hook.dialect, hook.event:
+            case "gemini", "Stop":
+                return {"prompt_response": facts.get("last_assistant_message", "")}
+            case "cursor", "Stop" | "SubagentStop":
+                return {"status": "completed", "loop_count": self._stops}
+            case "cursor", "UserPromptSubmit":
+                return {"attachments": []}
+            case _:
+                return {}
 
     async def _about_call(self, event: Event, call: ToolCallFacts, facts: Mapping[str, Any]) -> HookResult:
         asked = []
         for hook in self._of(event):
             for named in named_calls(call, hook.dialect):
                 if hook.is_for(named.names) and holds(hook, call, named):
-                    asked.append(HookCall(hook, {**_call_facts(hook, call, named), **facts}, named))
+                    asked.append(HookCall(hook, call_input(hook, call, named, facts), named))
         return await self._result(asked, call.arguments)
 
     def _of(self, event: Event) -> list[Hook]:
@@ -258,8 +277,8 @@ class HookEngine:
         env = {**self._environment(hook), **asked.env}
         try:
             done = await self._processes.run(
-                _argv(hook, env), cwd=self._session.root, env=env, input=given + b"\n", timeout_s=hook.timeout_s,
-                max_output_bytes=MAX_OUTPUT,
+                _argv(hook, env), cwd=Path(hook.folder or self._session.root), env=env, input=given + b"\n",
+                timeout_s=hook.timeout_s, max_output_bytes=MAX_OUTPUT,
             )  # fmt: skip
         except OverdueError:
             return HookProcess(problem=f"took longer than {hook.timeout_s:g} s and was stopped")
@@ -277,6 +296,8 @@ class HookEngine:
         env |= safe_path((line,) if isinstance(line, str) else line, self._session.root)
         if hook.dialect == "gemini":
             env |= {"GEMINI_PROJECT_DIR": root, "GEMINI_SESSION_ID": self._session.session_id, "GEMINI_CWD": root}
+        if hook.dialect == "cursor":
+            env |= {"CURSOR_PROJECT_DIR": root, "CURSOR_TRANSCRIPT_PATH": self._session.transcript}
         if hook.root:
             env |= {"CLAUDE_PLUGIN_ROOT": hook.root, "PLUGIN_ROOT": hook.root}
             env |= {"extensionPath": hook.root, "workspacePath": root, **dict(hook.variables)}
@@ -404,19 +425,6 @@ def _messages(each: HookOutcome) -> tuple[str, ...]:
     elif failure:
         failure = f"{failure} `/hooks off {each.hook.label}` or --no-hooks continues without it."
     return (failure, each.answer.message)
-
-
-def _call_facts(hook: Hook, call: ToolCallFacts, named: NamedCall) -> dict[str, Any]:
-    facts: dict[str, Any] = {"tool_name": named.name, "tool_input": named.input, "tool_use_id": call.call_id}
-    if call.server:
-        facts["mcp_server"] = call.server
-    if hook.dialect == "cursor":
-        match hook.written_event.lower():
-            case "beforeshellexecution":
-                facts |= {"command": named.input.get("command", ""), "cwd": call.folder}
-            case "beforereadfile" | "afterfileedit":
-                facts |= {"file_path": named.input.get("file_path", "")}
-    return facts
 
 
 def _argv(hook: Hook, env: Mapping[str, str]) -> Sequence[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent_cli.extensions.hook_files import FoundHooks, find_hooks, plugin_hooks
+from agent_cli.hooks.call_names import ToolCallFacts
 from agent_cli.hooks.definition import Dialect
 from tests.hooks.test_engine import CALL, running
 
@@ -147,3 +148,80 @@ def test_in_the_home_directory_the_users_hooks_are_no_project_s(tmp_path: Path, 
         {}, own_source="config.yaml", root=root, home=home, trusts=lambda place, content: False, reads=("project",)
     )
     assert only.usable == () and len(only.inert) == 1
+
+
+def test_hooks_that_are_off_in_gemini_cli_are_off_here(tmp_path: Path) -> None:
+    def commands(**settings: Any) -> list[Any]:
+        named = [{"type": "command", "command": f"run-{name}", "name": name} for name in ("a", "b")]
+        handlers = [*named, {"type": "command", "command": "plain"}]
+        content = {**settings, "hooks": {"BeforeTool": [{"hooks": handlers}], **settings.get("hooks", {})}}
+        write(tmp_path / "home" / ".gemini" / "settings.json", json.dumps(content))
+        read = found(tmp_path)
+        assert not read.notes
+        return [hook.command for hook in read.usable]
+
+    assert commands() == ["run-a", "run-b", "plain"]
+    assert commands(hooksConfig={"enabled": True, "disabled": ["a", "plain"]}) == ["run-b"]
+    assert commands(hooks={"enabled": True, "disabled": ["b"]}) == ["run-a", "plain"]
+    assert commands(hooksConfig={"enabled": False}) == []
+    assert commands(hooksConfig={"disabled": True}) == ["run-a", "run-b", "plain"]
+
+
+def test_what_the_user_switched_off_in_gemini_cli_is_off_in_a_project_and_not_the_other_way(
+    tmp_path: Path,
+) -> None:
+    def settings(name: str, off: str) -> str:
+        hooks = {"BeforeTool": [{"command": f"run-{each}", "name": each} for each in (name, off)]}
+        return json.dumps({"hooksConfig": {"disabled": [off]}, "hooks": hooks})
+
+    write(tmp_path / "home" / ".gemini" / "settings.json", settings("mine", "theirs"))
+    write(tmp_path / ".gemini" / "settings.json", settings("theirs", "mine"))
+    assert [hook.name for hook in found(tmp_path, trusts=lambda *_: True).usable] == ["mine"]
+
+
+async def test_the_users_hooks_of_cursor_run_in_the_folder_of_their_file(tmp_path: Path) -> None:
+    hooks = {"beforeShellExecution": [{"command": "./hooks/guard.sh"}]}
+    write(tmp_path / "home" / ".cursor" / "hooks.json", json.dumps({"version": 1, "hooks": hooks}))
+    script = write(
+        tmp_path / "home" / ".cursor" / "hooks" / "guard.sh",
+        '#!/bin/sh\necho "{\\"permission\\": \\"deny\\", \\"agent_message\\": \\"$PWD $CURSOR_PROJECT_DIR\\"}"\n',
+    )
+    script.chmod(0o755)
+    async with running(tmp_path, *found(tmp_path).usable) as engine:
+        result = await engine.before_call(CALL)
+    assert (result.messages, result.reason) == ((), f"{script.parents[1]} {tmp_path}")
+
+
+async def test_a_matcher_of_cursor_about_commands_is_for_the_command_line(tmp_path: Path) -> None:
+    hooks = {"beforeShellExecution": [{"command": "exit 2", "matcher": "curl|^ls -l"}]}
+    write(tmp_path / ".cursor" / "hooks.json", json.dumps({"version": 1, "hooks": hooks}))
+    async with running(tmp_path, *found(tmp_path, trusts=lambda *_: True).usable) as engine:
+        lines = {"ls": None, "ls -l": "deny", "echo; curl x": "deny"}
+        calls = [ToolCallFacts("c", "shell", {"command": line}, str(tmp_path)) for line in lines]
+        assert [(await engine.before_call(call)).decision for call in calls] == list(lines.values())
+
+
+async def test_a_hook_of_cursor_that_fails_closed_refuses_when_it_fails(tmp_path: Path) -> None:
+    hooks = {"preToolUse": [{"command": "exit 1", "failClosed": True}]}
+    write(tmp_path / "home" / ".cursor" / "hooks.json", json.dumps({"version": 1, "hooks": hooks}))
+    async with running(tmp_path, *found(tmp_path).usable) as engine:
+        assert (await engine.before_call(CALL)).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event", "fields"),
+    [
+        ("gemini", "AfterAgent", {"prompt_response": "Done."}),
+        ("cursor", "stop", {"status": "completed", "loop_count": 2}),
+    ],
+)
+async def test_the_end_of_a_turn_has_the_fields_of_the_agent(
+    tmp_path: Path, dialect: Dialect, event: str, fields: dict[str, Any]
+) -> None:
+    handlers = [{"command": f"cat > {tmp_path}/given"}]
+    hooks, _ = plugin_hooks(tmp_path, dialect, "tidy", {event: handlers})
+    async with running(tmp_path, *hooks) as engine:
+        for is_again in (False, True, True):
+            await engine.at("Stop", {"stop_hook_active": is_again, "last_assistant_message": "Done."})
+    read = json.loads((tmp_path / "given").read_bytes())
+    assert {name: read.get(name) for name in fields} == fields

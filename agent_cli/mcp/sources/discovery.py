@@ -159,7 +159,7 @@ class _Found:
         self.inert: list[ProjectServer] = []
         self.notes: list[str] = []
         self._root = root
-        self._env = env
+        self._env = {**env, "CLAUDE_PROJECT_DIR": str(root)}
         self._trusts = trusts
 
     def add(self, file: _File, written: str, raw: Any) -> None:
@@ -221,6 +221,23 @@ def _of_claude_project(content: Mapping[str, Any], root: Path) -> Any:
     return found.get("mcpServers") if isinstance(found, dict) else None
 
 
+def _of_gemini(content: Mapping[str, Any], root: Path) -> Any:
+    """Return the servers of Gemini CLI; those that its settings leave out are marked as switched off."""
+    servers, chosen = _plain(content.get("mcpServers")), _plain(content.get("mcp"))
+    if not isinstance(servers, dict) or not isinstance(chosen, dict):
+        return servers
+    allowed, excluded = chosen.get("allowed"), chosen.get("excluded")
+
+    def is_off(name: str) -> bool:
+        is_left_out = isinstance(allowed, list) and name not in allowed
+        return is_left_out or (isinstance(excluded, list) and name in excluded)
+
+    return {
+        name: {**entry, "disabled": True} if isinstance(entry, dict) and is_off(name) else entry
+        for name, entry in servers.items()
+    }
+
+
 def _plain(value: Any) -> Any:
     """Decode one part of a JSON file; the other parts may be large and are not decoded."""
     return json_with_comments(bytes(value)) if isinstance(value, msgspec.Raw) else value
@@ -232,7 +249,7 @@ _FORMATS: dict[str, tuple[Entries, Callable[[Any], McpServer]]] = {
     ".claude.json": _CLAUDE,
     ".mcp.json": _CLAUDE,
     ".codex/config.toml": (_under("mcp_servers"), codex),
-    ".gemini/settings.json": (_under("mcpServers"), gemini),
+    ".gemini/settings.json": (_of_gemini, gemini),
     "opencode.json": (_under("mcp"), opencode),
     "opencode.jsonc": (_under("mcp"), opencode),
     ".config/opencode/opencode.json": (_under("mcp"), opencode),

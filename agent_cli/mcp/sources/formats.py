@@ -4,12 +4,12 @@ Formats: Claude Code and Cursor (`mcpServers`), VS Code (`servers`), Codex (TOML
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from agent_cli.config.schema import McpServer, McpTools
+from agent_cli.config.schema import McpOAuth, McpServer, McpTools
 
 _MS = 1000.0
 _LONGEST_S = 86_400.0
@@ -29,6 +29,8 @@ class _Claude(msgspec.Struct, rename="camel"):
     headers: dict[str, str] = {}
     timeout: float | None = None
     disabled: bool = False
+    oauth: Any = None
+    auth: Any = None
 
 
 class _Codex(msgspec.Struct):
@@ -46,9 +48,12 @@ class _Codex(msgspec.Struct):
     tool_timeout_sec: float | None = None
     enabled_tools: list[str] = []
     disabled_tools: list[str] = []
+    scopes: list[str] = []
+    oauth: Any = None
 
 
 class _Gemini(msgspec.Struct, rename="camel"):
+    type: str | None = None
     command: str | None = None
     args: list[str] = []
     env: dict[str, str] = {}
@@ -59,6 +64,8 @@ class _Gemini(msgspec.Struct, rename="camel"):
     timeout: float | None = None
     include_tools: list[str] = []
     exclude_tools: list[str] = []
+    oauth: Any = None
+    disabled: bool = False
 
 
 class _OpenCode(msgspec.Struct):
@@ -70,6 +77,7 @@ class _OpenCode(msgspec.Struct):
     headers: dict[str, str] = {}
     enabled: bool = True
     timeout: float | None = None
+    oauth: Any = None
 
 
 def claude(raw: Any) -> McpServer:
@@ -91,6 +99,7 @@ def claude(raw: Any) -> McpServer:
         cwd=entry.cwd,
         url=entry.url,
         headers=entry.headers,
+        oauth=_oauth(entry.oauth or entry.auth),
         enabled=not entry.disabled,
         **_seconds("timeout_s", entry.timeout, _MS),
     )
@@ -114,6 +123,7 @@ def codex(raw: Any) -> McpServer:
         cwd=entry.cwd,
         url=entry.url,
         headers=headers,
+        oauth=_oauth(entry.oauth, entry.scopes),
         enabled=entry.enabled,
         tools=McpTools(allow=tuple(entry.enabled_tools), deny=tuple(entry.disabled_tools)),
         **_seconds("timeout_s", entry.tool_timeout_sec),
@@ -154,14 +164,17 @@ _ONLY_CODEX = set(_Codex.__struct_fields__) - set(_Claude.__struct_fields__)
 def gemini(raw: Any) -> McpServer:
     """Convert an entry of Gemini CLI, whose variables may be `$NAME`; raises as `claude`."""
     entry = _converted(_each_text(raw, _from_dollar), _Gemini)
+    only_url = bool(entry.url and not entry.http_url and not entry.command)
     return McpServer(
-        type="sse" if entry.url and not entry.http_url and not entry.command else None,
+        type=("http" if entry.type == "http" else "sse") if only_url else None,
         command=entry.command,
         args=tuple(entry.args),
         env=entry.env,
         cwd=entry.cwd,
         url=entry.http_url or entry.url,
         headers=entry.headers,
+        oauth=_oauth(entry.oauth),
+        enabled=not entry.disabled,
         tools=McpTools(
             allow=tuple(pattern.partition("(")[0] for pattern in entry.include_tools),
             deny=tuple(entry.exclude_tools),
@@ -180,6 +193,7 @@ def opencode(raw: Any) -> McpServer:
         cwd=entry.cwd,
         url=entry.url,
         headers=entry.headers,
+        oauth=_oauth(entry.oauth),
         enabled=entry.enabled,
     )
 
@@ -196,7 +210,7 @@ def _from_dollar(text: str) -> str:
 def _from_editor(text: str) -> str:
     if "${input:" in text:
         raise FormatError("it asks for an input of the editor (`${input:…}`)")
-    return _EDITOR.sub(r"${\1}", text).replace("${workspaceFolder}", ".").replace("${userHome}", "~")
+    return _EDITOR.sub(r"${\1}", text).replace("${workspaceFolder}", ".").replace("${userHome}", "${HOME}")
 
 
 def _from_braces(text: str) -> str:
@@ -213,6 +227,26 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
         return {key: _each_text(item, change) for key, item in value.items()}
     return value
+
+
+def _oauth(given: Any, scopes: Sequence[str] = ()) -> McpOAuth:
+    """Return the login settings of an entry, under the keys of any product. What is unreadable counts as not
+    given, as most servers register clients by themselves."""
+    if not isinstance(given, Mapping):
+        return McpOAuth(scopes=tuple(scopes))
+    values = {str(key).replace("_", "").lower(): value for key, value in given.items()}
+    listed = next((each for each in map(values.get, ("scopes", "scope")) if isinstance(each, str | list)), scopes)
+    port = values.get("callbackport")
+    return McpOAuth(
+        client_id=_text(values.get("clientid")),
+        client_secret=_text(values.get("clientsecret")),
+        scopes=tuple(listed.split() if isinstance(listed, str) else map(str, listed)),
+        callback_port=port if isinstance(port, int) and 0 < port < 65_536 else 0,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None
 
 
 def _seconds(name: str, value: float | None, unit: float = 1.0) -> dict[str, Any]:

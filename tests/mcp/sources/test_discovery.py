@@ -12,7 +12,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.mcp.sources.discovery import Found, find_servers
 from agent_cli.mcp.types.definition import ServerDefinition
 
-ENV = {"TOKEN": "t0k", "HOST": "example.org", "EMPTY": ""}
+ENV = {"TOKEN": "t0k", "HOST": "example.org", "EMPTY": "", "HOME": "/home/me"}
 
 
 class Files:
@@ -180,6 +180,66 @@ def test_cursor_and_vs_code(files: Files) -> None:
     assert [each.command for each in found.usable] == [("srv", "./x")] and found.usable[0].env == {"K": "t0k"}
     assert [each.definition.name for each in found.inert] == ["code"]
     assert len(found.notes) == 1 and "asks is left out: it asks for an input of the editor" in found.notes[0]
+
+
+REGISTERED = ("1601.88", "t0k", ("read", "write"), 3118)
+"""What the authorization server knows of a client."""
+
+
+@pytest.mark.parametrize(
+    ("place", "key", "entry"),
+    [
+        (
+            "home/.claude.json", "mcpServers",
+            {"oauth": {"clientId": "1601.88", "clientSecret": "${TOKEN}", "scopes": "read write", "callbackPort": 3118}},
+        ),
+        (
+            "home/.gemini/settings.json", "mcpServers",
+            {"oauth": {"enabled": True, "clientId": "1601.88", "clientSecret": "$TOKEN", "scopes": ["read", "write"]}},
+        ),
+        (
+            "home/.config/opencode/opencode.json", "mcp",
+            {"oauth": {"clientId": "1601.88", "clientSecret": "{env:TOKEN}", "scope": "read write"}},
+        ),
+        (
+            "home/.cursor/mcp.json", "mcpServers",
+            {"auth": {"CLIENT_ID": "1601.88", "CLIENT_SECRET": "${env:TOKEN}", "scopes": ["read", "write"]}},
+        ),
+    ],
+)  # fmt: skip
+def test_a_registered_client_logs_in_as_itself(files: Files, place: str, key: str, entry: dict[str, Any]) -> None:
+    files.write(place, {key: {"board": {"type": "http", "url": "https://h/mcp", **entry}}})
+    found = files.only().oauth
+    port = REGISTERED[3] if "callbackPort" in json.dumps(entry) else 0
+    assert (found.client_id, found.client_secret, found.scopes, found.callback_port) == (*REGISTERED[:3], port)
+
+
+@pytest.mark.parametrize("oauth", [False, True, None, [], {}, {"enabled": True, "scopes": 3, "callbackPort": "x"}])
+def test_login_settings_without_a_client_leave_the_server_as_it_is(files: Files, oauth: Any) -> None:
+    files.write("home/.config/opencode/opencode.json", {"mcp": {"a": {"url": "https://h/mcp", "oauth": oauth}}})
+    assert (files.only().problem, files.only().oauth.client_id) == ("", "")
+
+
+def test_gemini_says_how_an_address_is_reached_and_which_servers_are_off(files: Files) -> None:
+    servers = {name: {"url": "https://h/mcp", "type": "http"} for name in ("a", "b", "c")}
+    chosen: dict[str, Any] = {"allowed": ["a", "b"], "excluded": ["b"]}
+    files.write("home/.gemini/settings.json", {"mcp": chosen, "mcpServers": servers})
+    assert [(each.transport, each.enabled) for each in files.found().usable] == [
+        ("http", True), ("http", False), ("http", False),
+    ]  # fmt: skip
+
+
+def test_the_home_of_an_editor_and_the_project_of_claude_code_are_folders(files: Files) -> None:
+    home = {"a": {"command": "${userHome}/bin/a", "args": ["--at=${userHome}"]}}
+    files.write("home/.cursor/mcp.json", {"mcpServers": home})
+    files.write(
+        "home/.claude.json", {"mcpServers": {"b": {"command": "b", "args": ["${CLAUDE_PROJECT_DIR}/b.py"]}}}
+    )
+    commands = {each.name: (each.command, each.problem) for each in files.found().usable}
+    assert commands == {
+        "a": (("/home/me/bin/a", "--at=/home/me"), ""),
+        "b": (("b", f"{files.root}/b.py"), ""),
+    }
 
 
 @pytest.mark.parametrize(
