@@ -140,29 +140,46 @@ def test_values_that_no_program_takes_are_refused_with_their_place(world: World,
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
-def test_a_full_disk_loses_no_edit_and_says_what_to_do(world: World) -> None:
+@pytest.mark.parametrize("filled", [142_000, 150_000, 158_000], ids=["little", "half", "much"])
+def test_a_full_disk_loses_no_edit_and_says_what_to_do(world: World, filled: int) -> None:
     commit = repository(world.work)
-    answering(world, writes)
+    answering(world, shell)
     out = world.home / "out"
     out.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o"]
     subprocess.run([*mount, "size=200k", "tmpfs", str(out)], check=True)
     try:
-        (out / "fill").write_bytes(b"x" * 120_000)
-        text = "y" * 20_000
+        (out / "fill").write_bytes(b"x" * filled)
+        # Both have edited before either is stored.
+        both = "; ".join(f"until [ -e {world.home}/t{n} ]; do sleep 0.1; done" for n in range(2))
         tasks = tasks_file(
             world,
-            [{"id": f"t{n}", "prompt": f"write f{n}.txt: {text}", "repo": str(world.work)} for n in range(2)],
+            [
+                {
+                    "id": f"t{n}",
+                    "prompt": f"run: yes y | head -c 20000 > f{n}.txt; touch {world.home}/t{n}; {both}",
+                    "repo": str(world.work),
+                    **OPEN,
+                }
+                for n in range(2)
+            ],
         )
         done = batch(world, tasks, "-j", "2")
         assert done.code == 1 and "No space left on device" in done.err and "Traceback" not in done.err, done
         subprocess.run(["mount", "-o", "remount,size=20m", str(out)], check=True)
         again = batch(world, tasks, "-j", "2")
         assert again.code == 0, again
+        assert {(line["id"], line["attempt"]) for line in results(out)} >= {("t0", 1), ("t1", 1)}
         for line in results(out):
-            found = applied(
-                out / f"tasks/{line['id']}/{line['attempt']}/patch.diff", world.work, commit, world.home / "c"
-            )
-            assert found[f"f{line['id'][1:]}.txt"] == text + "\n"
+            if line["attempt"] > 1 and line["outcome"] == "lost":
+                continue  # stopped at once
+            name = f"f{line['id'][1:]}.txt"
+            patch = out / f"tasks/{line['id']}/{line['attempt']}/patch.diff"
+            if line["patch"]:
+                found = applied(patch, world.work, commit, world.home / "c")[name]
+            else:
+                assert line["outcome"] == "crash" and line["tree"] in line["error"]["message"], line
+                found = Path(line["tree"], name).read_text(encoding="utf-8")
+            assert found == "y\n" * 10_000, line
     finally:
         subprocess.run(["umount", str(out)], check=True)

@@ -196,13 +196,18 @@ class _Attempt:
             shutil.rmtree(self._state, ignore_errors=True)
         else:
             self._set(tree=str(self._tree.path))
-            self._write(self._result)  # a later run must not read a half-removed tree
+            if not self._write(self._result):
+                return  # without a result, a later run recovers the attempt from its tree
             await self._leave(self._tree)
         self._write(self._result)
 
-    def _write(self, result: AttemptResult) -> None:
-        with contextlib.suppress(OSError):  # the folder of the batch may have been moved
+    def _write(self, result: AttemptResult) -> bool:
+        """Write `result.json`; return False if it cannot be: the disk is full, or the batch's folder was moved."""
+        try:
             replace_file(self._folder / RESULT_FILE, msgspec.json.format(msgspec.json.encode(result)))
+        except OSError:
+            return False
+        return True
 
     async def _save_patch(self, tree: AttemptTree) -> None:
         try:
