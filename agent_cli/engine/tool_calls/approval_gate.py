@@ -24,6 +24,7 @@ from .call_rules import TurnRules
 from .pending_call import (
     PendingCall,
     approval_item,
+    asks_for_more,
     authorize_call,
     cannot_work,
     describe,
@@ -122,7 +123,7 @@ class ApprovalGate:
         batch: list[PendingCall] = []
         written: set[str] = set()
         for pending in rest:
-            if pending.result is None and isinstance(pending.authorized.verdict, Ask) and not pending.approved:
+            if pending.awaits_answer:
                 if written.intersection(pending.authorized.writes) or not await self._show(
                     pending, first=not batch
                 ):
@@ -181,7 +182,7 @@ class ApprovalGate:
         if decision.arguments is not None and decision.arguments != pending.arguments:
             seen = pending.authorized.verdict
             self._replace(pending, decision.arguments)
-            if _asks_for_more(pending.authorized.verdict, seen):
+            if asks_for_more(pending.authorized.verdict, seen):
                 return  # the edited call asks for more than the user saw: ask again
         if decision.grant and pending.result is None:
             if not self._add_grant(decision, pending.authorized.verdict):
@@ -189,7 +190,7 @@ class ApprovalGate:
             self.judge(pending)
             if isinstance(pending.authorized.verdict, Ask):
                 self._scope.notice(f"{decision.grant} does not cover this call: it is allowed this once.")
-        pending.approved, pending.hunks = True, decision.hunks
+        pending.approve(decision.hunks)
 
     def _risk(self, pending: PendingCall, reach: Reach) -> str:
         from agent_cli.policy.risk import risk
@@ -212,7 +213,7 @@ class ApprovalGate:
         if tuple(pending.tool.actions(pending.params, self._context)) != pending.authorized.actions:
             return False
         if not pending.approved or pending.edited or pending.preview is None:
-            return True
+            return pending.hunks is None or pending.approved  # hunks are those of what the user saw
         return (
             await pending.tool.preview(pending.params, self._preview_context(pending))
         ).text == pending.preview.text
@@ -307,10 +308,3 @@ class ApprovalGate:
 def _denied(pending: PendingCall, verdict: Deny) -> ToolResult:
     """Return the result of a call that a rule or the mode denies."""
     return failure(pending, "denied", f"Denied: {verdict.reason}. Decided by: {verdict.rule}.", verdict.rule)
-
-
-def _asks_for_more(verdict: Verdict, seen: Verdict) -> bool:
-    """Return True if an edited call needs a new approval: another rule asks, or its reach is wider."""
-    if not (isinstance(verdict, Ask) and isinstance(seen, Ask)):
-        return False
-    return (verdict.rule, verdict.reach) != (seen.rule, seen.reach)

@@ -113,7 +113,7 @@ class CallHooks:
             return
         pending.hooked_arguments = pending.arguments
         pending.rewritten_by = result.rewriter
-        pending.approved, pending.hunks = False, None
+        pending.forget_approval()
         reason = f"the hook {result.rewriter} changed it"
         pending.ruling = HookRuling(result.decision or "ask", f"hook {result.rewriter}", reason)
 

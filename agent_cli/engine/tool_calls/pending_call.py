@@ -18,6 +18,7 @@ from agent_cli.protocol.actions import (
     RunCommand,
     Verdict,
     WritePath,
+    exceeds,
 )
 from agent_cli.protocol.events import ApprovalItem, ToolCallFinished
 from agent_cli.protocol.messages import ResultKind, ToolCall, ToolResult, ToolStatus, new_id
@@ -101,6 +102,15 @@ def authorize_call(
     return AuthorizedCall(title, actions, combine(verdicts), may_tell, revision)
 
 
+def asks_for_more(verdict: Verdict, seen: Verdict) -> bool:
+    """Return True if a call needs a new approval since the user saw its verdict: another rule asks, or its reach is
+    wider."""
+    if not (isinstance(verdict, Ask) and isinstance(seen, Ask)):
+        return False
+    is_same_rule = verdict.rule == seen.rule or (verdict.by_mode and seen.by_mode)
+    return not is_same_rule or exceeds(verdict.reach, seen.reach)
+
+
 LONGEST_REMAINS = 4_000
 """Number of characters of a stopped call's output to keep."""
 
@@ -146,7 +156,8 @@ class PendingCall:
         self.printed = ""
         """The end of its output so far."""
         self.preview: Preview | None = None
-        self.approved = False
+        self._approved_as: tuple[str, AuthorizedCall] | None = None
+        """The arguments and actions that the user has allowed."""
         self.edited = False
         self.ruling: HookRuling | None = None
         """The decision of hooks."""
@@ -179,6 +190,29 @@ class PendingCall:
         """Name of the tool that runs, which a call may give in its arguments; the call's own name if the tool is
         unknown."""
         return self.call.name if self.tool is None else self.tool.name
+
+    def approve(self, hunks: tuple[int, ...] | None = None) -> None:
+        """Record that the user allows it as it is now, or some hunks of it."""
+        self._approved_as, self.hunks = (self.arguments, self.authorized), hunks
+
+    def forget_approval(self) -> None:
+        """Forget that the user has allowed it."""
+        self._approved_as = self.hunks = None
+
+    @property
+    def approved(self) -> bool:
+        """True if the user has allowed it as it is now. An approval lapses if the arguments or the actions change,
+        such as the folder of a command after a `cd`, or if the policy asks for more."""
+        if self._approved_as is None:
+            return False
+        arguments, seen = self._approved_as
+        is_same = arguments == self.arguments and seen.actions == self.authorized.actions
+        return is_same and not asks_for_more(self.authorized.verdict, seen.verdict)
+
+    @property
+    def has_lapsed(self) -> bool:
+        """True if the user has allowed it as it was, and it has changed since."""
+        return self._approved_as is not None and not self.approved
 
     @property
     def awaits_answer(self) -> bool:
@@ -279,7 +313,8 @@ def finished_event(result: ToolResult, title: str, tool: Tool | None, adjusted: 
 def approval_item(pending: PendingCall, risk: str, is_confined: bool, is_edit: bool) -> ApprovalItem:
     """Return the approval item to show the user."""
     assert pending.tool is not None and pending.preview is not None and isinstance(pending.authorized.verdict, Ask)
-    reason = "; ".join(filter(None, (pending.authorized.verdict.reason, pending.preview.note)))
+    again = "asked again, because an earlier call has changed what it does" if pending.has_lapsed else ""
+    reason = "; ".join(filter(None, (pending.authorized.verdict.reason, pending.preview.note, again)))
     return ApprovalItem(
         call_id=pending.call.id,
         tool=pending.name,

@@ -344,8 +344,14 @@ class ToolRunner:
         return msgspec.structs.replace(again, untrusted=again.untrusted or outcome.untrusted)
 
     async def _run_tool(self, pending: PendingCall, reach: Reach) -> ToolOutcome:
-        """Run the tool with a reach, restricted to the paths for which it was judged."""
+        """Run the tool with a reach, restricted to the paths for which it was judged.
+
+        Raises:
+            ToolError: the call is neither allowed nor approved as it is now.
+        """
         assert pending.tool is not None
+        if not (pending.may_run or pending.approved):
+            raise ToolError("It was not approved as it is now; nothing was done.")
         view = self._context_for(pending, reach).within(pending.authorized.places)
         return await pending.tool.run(pending.params, view)
 

@@ -151,6 +151,49 @@ async def test_an_edit_is_shown_as_a_diff_and_runs_when_approved(tmp_path: Path)
         assert it.of(ApprovalResolved)[0].outcome == "answered"
 
 
+async def test_an_approval_lapses_when_an_earlier_call_changes_what_a_command_does(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "build").mkdir(parents=True)
+    calls = say(call("shell", command=f"touch a; cd {outside}"), call("shell", command="rm -r build"))
+
+    def inside_only(request: ApprovalRequested) -> ApprovalAnswer:
+        decisions = (Decision(item.call_id, allow=item.folder == ".") for item in request.items)
+        return ApprovalAnswer(request.request_id, tuple(decisions))
+
+    async with engine(tmp_path, calls, say("ok")) as it:
+        it.answer = inside_only
+        await it.prompt("go")
+        first, again = it.of(ApprovalRequested)
+        assert [item.folder for item in first.items] == [".", "."], "both are asked about at once"
+        (item,) = again.items
+        assert item.folder == str(outside) and "asked again" in item.reason and "outside" in item.reason
+        assert statuses(it) == ["ok", "denied"]
+        assert (outside / "build").exists()
+
+
+async def test_chosen_hunks_apply_to_nothing_but_what_was_shown(tmp_path: Path) -> None:
+    path = tmp_path / "work" / "docs" / "a.py"
+    lines = [f"{n} = 1" for n in range(30)]
+    edits = [{"old": "0 = 1\n1 = 1", "new": "0 = 2\n1 = 1"}, {"old": "29 = 1", "new": "29 = 2"}]
+    calls = say(
+        call("shell", command="mv docs old; cp -r old new; ln -s new docs"),
+        call("edit_file", path="docs/a.py", edits=edits),
+    )
+
+    def first_hunk(request: ApprovalRequested) -> ApprovalAnswer:
+        chosen = {"edit_file": (1,)}
+        decisions = (Decision(item.call_id, allow=True, hunks=chosen.get(item.tool)) for item in request.items)
+        return ApprovalAnswer(request.request_id, tuple(decisions))
+
+    async with engine(tmp_path, calls, say("ok"), rules=["allow write(new/**)"]) as it:
+        path.parent.mkdir()
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        it.answer = first_hunk
+        await it.prompt("go")
+        assert len(it.of(ApprovalRequested)) == 1 and statuses(it) == ["ok", "failed"]
+        assert (it.root / "new/a.py").read_text(encoding="utf-8").splitlines() == lines
+
+
 async def test_words_of_a_refusal_reach_the_model_byte_for_byte(tmp_path: Path) -> None:
     words = "Nö — use `make` INSTEAD\n\tplease  "
     async with engine(tmp_path, say(call("shell", command="rm x")), say("ok")) as it:
