@@ -103,8 +103,8 @@ def authorize_call(
 
 
 def asks_for_more(verdict: Verdict, seen: Verdict) -> bool:
-    """Return True if a call needs a new approval since the user saw its verdict: another rule asks, or its reach is
-    wider."""
+    """Return True if a call needs a new approval since the user saw its verdict: another rule asks, or its reach
+    is wider."""
     if not (isinstance(verdict, Ask) and isinstance(seen, Ask)):
         return False
     is_same_rule = verdict.rule == seen.rule or (verdict.by_mode and seen.by_mode)
