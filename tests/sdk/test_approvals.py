@@ -1,7 +1,10 @@
 """Approvals and questions that the program answers, and callbacks that fail."""
 
 import asyncio
+import os
+import pwd
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +21,7 @@ DONE = Reply(text="done")
 
 async def events(machine: Machine, *replies: Reply, **options: Any) -> list[Any]:
     machine.script(*replies)
-    async with machine.agent(mode="ask", **options) as agent:
+    async with machine.agent(**{"mode": "ask", **options}) as agent:
         return [event async for event in agent.stream("go")]
 
 
@@ -44,6 +47,33 @@ async def test_a_refusal_reaches_the_model_with_its_reason(machine: Machine) -> 
     seen = await events(machine, WRITE, DONE, approve=lambda call: Deny("Only tests may be written."))
     assert calls(seen) == ["denied"]
     assert "Only tests may be written." in str(machine.server.requests[1].body["messages"])
+
+
+@pytest.mark.parametrize("allows", [True, False])
+async def test_a_command_that_the_sandbox_blocked_runs_again_from_where_it_began(
+    machine: Machine, allows: bool
+) -> None:
+    outside = Path(pwd.getpwuid(os.getuid()).pw_dir) / f"agent-test-{os.getpid()}"
+    (machine.work / "src").mkdir()
+    line = f'cd src && echo run >> log && python3 -c \'open("{outside}", "x")\''
+    replies = (Reply(calls=(Call("shell", {"command": each}),)) for each in (line, "pwd"))
+    asked: list[ApprovalCall] = []
+
+    def approve(call: ApprovalCall) -> Allow | Deny:
+        asked.append(call)
+        return Allow() if allows else Deny("Not there.")
+
+    try:
+        seen = await events(machine, *replies, DONE, mode="auto-edit", approve=approve)
+        assert outside.exists() == allows
+    finally:
+        outside.unlink(missing_ok=True)
+    (call,) = asked
+    assert call.reach == "outside" and str(outside) in call.reason
+    first, second = (each for each in seen if isinstance(each, ToolCallFinished))
+    assert first.status == ("ok" if allows else "failed") and ("second run" in first.text) == allows, first
+    assert (machine.work / "src/log").read_text(encoding="utf-8") == "run\n" * (1 + allows)
+    assert second.text.startswith(f"{machine.work / 'src'}\n"), "the command's own `cd` lasts, and once"
 
 
 async def test_a_remembered_rule_allows_the_next_call(machine: Machine) -> None:

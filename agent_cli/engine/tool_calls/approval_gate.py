@@ -268,6 +268,8 @@ class ApprovalGate:
         )
         if isinstance(verdict, Deny):
             return None
+        assert pending.tool is not None
+        shown = await pending.tool.preview(pending.params, self._preview_context(pending))
         where = "with the network" if outcome.needs == "network" else "outside the sandbox"
         item = ApprovalItem(
             call_id=pending.call.id,
@@ -283,7 +285,7 @@ class ApprovalGate:
             risk=self._risk(pending, outcome.needs),
             reach=outcome.needs,
             label=pending.label,
-            folder=pending.preview.folder if pending.preview else "",
+            folder=shown.folder,
         )
         decisions = await self._ask_person((item,), pending)
         decision = decisions.get(pending.call.id) or Decision(pending.call.id, allow=False)

@@ -333,15 +333,21 @@ class ToolRunner:
         agrees."""
         if kept := await self._name_discarded_state(pending):
             pending.kept = f"\n[Before it ran, {kept}]"
+        shell = self._context.shell
+        before = shell.lasting()
         outcome = await self._run_tool(pending, pending.authorized.reach)
         if not outcome.blocked:
             return outcome
+        after = shell.lasting()
+        shell.restore(before)  # run again, it starts where it started: its `cd src` must not lead to src/src
         reach = await self._gate.ask_for_reach(pending, outcome)
         if reach is None:
+            shell.restore(after)
             return self._gate.stays_confined(pending, outcome)
         await self._checkpoint(pending, reach)
         again = await self._run_tool(pending, reach)
-        return msgspec.structs.replace(again, untrusted=again.untrusted or outcome.untrusted)
+        text = f"{again.text}\n[this is its second run: in the first, the sandbox blocked {outcome.blocked}]"
+        return msgspec.structs.replace(again, text=text, untrusted=again.untrusted or outcome.untrusted)
 
     async def _run_tool(self, pending: PendingCall, reach: Reach) -> ToolOutcome:
         """Run the tool with a reach, restricted to the paths for which it was judged.

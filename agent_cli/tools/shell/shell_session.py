@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from io import FileIO
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -102,6 +103,13 @@ class ShellStart(msgspec.Struct, frozen=True):
                 file.close()
 
 
+class _Lasting(NamedTuple):
+    cwd: Path
+    env: dict[str, str]
+    local: dict[str, bytes]
+    functions: bytes
+
+
 class ShellSession:
     """The state that lasts from command to command. `env` is the environment of the first command."""
 
@@ -122,6 +130,14 @@ class ShellSession:
         taken = {name: value for name, value in variables.items() if _is_the_users(name)}
         self._launch |= taken
         self.env |= taken
+
+    def lasting(self) -> _Lasting:
+        """Return what the next command would start with, for `restore`."""
+        return _Lasting(self.cwd, self.env, self._local, self._functions)
+
+    def restore(self, earlier: _Lasting) -> None:
+        """Return to an earlier state."""
+        self.cwd, self.env, self._local, self._functions = earlier
 
     def fresh(self) -> "ShellSession":
         """Return a session in the initial state of this one, without changes by commands."""
