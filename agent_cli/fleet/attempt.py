@@ -1,7 +1,7 @@
 """The result of an attempt at a task: a line of `results.jsonl`, and `result.json` in its folder."""
 
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
@@ -20,6 +20,10 @@ INVALID: frozenset[Outcome] = frozenset(
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
+Amount = Annotated[float, msgspec.Meta(ge=-1e12, le=1e12)]
+"""Dollars or seconds, of which sums and squares stay finite."""
+
+
 def attempt_folder(out: Path, task_id: str, number: int) -> Path:
     """Return the folder of an attempt in the folder of a batch."""
     return out / "tasks" / task_id / str(number)
@@ -28,9 +32,9 @@ def attempt_folder(out: Path, task_id: str, number: int) -> Path:
 class Waited(msgspec.Struct, frozen=True):
     """Seconds that an attempt waited."""
 
-    rate_limit: float = 0.0
-    queue: float = 0.0
-    setup: float = 0.0
+    rate_limit: Amount = 0.0
+    queue: Amount = 0.0
+    setup: Amount = 0.0
 
 
 class Patch(msgspec.Struct, frozen=True):
@@ -64,14 +68,14 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: str = ""
     verified: bool | None = None
     picked: bool = False
-    cost_usd: float | None = None
+    cost_usd: Amount | None = None
     cost_is_partial: bool = False
     """Some requests have no known cost: `cost_usd` is a lower bound."""
     usage: UsageTotals = UsageTotals()
-    reserved_usd: float | None = None
+    reserved_usd: Amount | None = None
     """The amount reserved in the budget; counted if `cost_usd` is unknown or partial."""
     turns: int | None = None
-    duration_s: float | None = None
+    duration_s: Amount | None = None
     waited_s: Waited = Waited()
     host: str = ""
     agent_version: str = ""
@@ -81,9 +85,9 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     """Null if there was no tree yet."""
     error: Failure | None = None
     session_id: str = ""
-    started: float = 0.0
+    started: Amount = 0.0
     """Seconds since the epoch, like `finished`."""
-    finished: float = 0.0
+    finished: Amount = 0.0
     notes: tuple[str, ...] = ()
     """Features that were unavailable on its machine."""
     tree: str = ""

@@ -14,6 +14,8 @@ from agent_cli.protocol.json_text import decode_json
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.process.running import ProcessError, Running, to_the_end
 
+from ..attempt import Amount
+
 RETRY = b'{"type":"retry_scheduled"'
 """How the line of such an event begins."""
 _ALWAYS = tuple(b'{"type":"%s"' % name for name in (b"answer_completed", b"fell_back"))
@@ -35,7 +37,7 @@ class RetryError(msgspec.Struct, frozen=True):
 class RetryDelay(msgspec.Struct, frozen=True):
     """The fields read from `retry_scheduled`."""
 
-    delay_s: float
+    delay_s: Amount
     error: RetryError = RetryError()
 
 

@@ -8,7 +8,7 @@ from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, HUNG_UP, UNVERIFIED
 from agent_cli.protocol.usage import UsageTotals
 
-from ..attempt import Failure, Outcome
+from ..attempt import Amount, Failure, Outcome
 
 
 class RunEnd(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class RunEnd(msgspec.Struct, frozen=True):
     text: str = ""
     structured: Any = None
     usage: UsageTotals = UsageTotals()
-    cost_usd: float | None = None
+    cost_usd: Amount | None = None
     cost_is_partial: bool = False
     turns: int = 0
     duration_s: float = 0.0

@@ -38,6 +38,14 @@ def test_a_line_in_the_middle_that_cannot_be_read_is_named(tmp_path: Path) -> No
         read_results(tmp_path)
 
 
+@pytest.mark.parametrize("field", ["cost_usd", "reserved_usd", "duration_s", "started"])
+def test_amounts_whose_sum_would_not_be_a_number_are_refused(tmp_path: Path, field: str) -> None:
+    result = msgspec.json.encode(msgspec.structs.replace(line(1), **{field: 1e308}))
+    (tmp_path / "results.jsonl").write_bytes(result + b"\n")
+    with pytest.raises(BatchError, match=rf"results\.jsonl:1 cannot be read: .*{field}.*correct the line"):
+        read_results(tmp_path)
+
+
 def test_ids_that_lead_out_of_the_folder_are_refused(tmp_path: Path) -> None:
     versions = Versions("1.0", "3.11")
     names = ("../../x", "a/b", "..", "")
