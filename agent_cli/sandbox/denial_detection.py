@@ -160,7 +160,7 @@ def _files(
         for path in paths:
             if (refused or absent) and _is_out_of_sight(path, confinement, may):
                 yield Denial("read", path)
-            elif (read_only or refused or busy) and _is_kept_from_writing(path, confinement, may):
+            elif (read_only or refused or busy) and _is_kept_from_writing(path, confinement, may, bool(read_only)):
                 yield Denial("write", path)
         # A path relative to an unknown folder, or none at all: nothing writable is read-only.
         unnamed |= bool(read_only) and all(is_inside(path, confinement.writable) for path in paths)
@@ -185,10 +185,13 @@ def _paths(line: str, cwd: str) -> list[str]:
     ]
 
 
-def _is_kept_from_writing(path: str, confinement: Confinement, may: Callable[[str, int], bool]) -> bool:
+def _is_kept_from_writing(
+    path: str, confinement: Confinement, may: Callable[[str, int], bool], is_read_only: bool
+) -> bool:
     """Return True if a path is outside the writable folders although the user could write or create it."""
     inside = is_inside(path, confinement.writable) and not _is_fixed(path, confinement)
-    private = bool(confinement.tmp) and is_inside(path, _PRIVATE[:2])
+    # Nothing in the private folder itself is read-only: that is a folder around a workspace in `/tmp`.
+    private = bool(confinement.tmp) and is_inside(path, _PRIVATE[:2]) and not is_read_only
     return not inside and not is_inside(path, _OF_THE_KERNEL) and not private and _could_be_written(path, may)
 
 

@@ -49,6 +49,7 @@ WRITES = [
     ("/bin/bash: line 1: /home/u/.bashrc: Read-only file system", "/home/u/.bashrc"),
     ("/bin/bash: line 1: .git/hooks/pre-commit: Read-only file system", f"{WORK}/.git/hooks/pre-commit"),
     ("mkdir: cannot create directory ‘/home/u/.config/x’: Read-only file system", "/home/u/.config/x"),
+    ("mkdir: cannot create directory ‘/tmp/home/.cache’: Read-only file system", "/tmp/home/.cache"),
     ("mv: inter-device move failed: 'f' to '/home/u/m'; unable to remove target: Read-only file system", "/home/u/m"),
     ("mv: cannot move '.git' to '.git2': Device or resource busy", f"{WORK}/.git"),
     ("tee: /home/u/t: Read-only file system\na", "/home/u/t"),

@@ -65,11 +65,17 @@ def _all(names: str, words: str, why: str) -> dict[str, Danger]:
     return dict.fromkeys(names.split(), Danger(words, why))
 
 
+_LATER = "changes what later commands run"
+
 DANGERS: dict[str, Danger] = {
     **_all("sudo doas su pkexec runuser run0", "", "acts as another user"),
     **_all(
-        "fdisk parted wipefs shred shutdown reboot halt poweroff swapoff losetup cryptsetup dd mkswap mkfs sgdisk",
+        "fdisk parted wipefs shred shutdown reboot halt poweroff swapoff losetup cryptsetup mkswap mkfs sgdisk",
         "", "works on disks or the machine itself",
+    ),
+    "dd": Danger(
+        r"^(?! (?=.*\bcount=\d)(?:(?:if=/dev/(?:zero|u?random)|of=\w[\w./-]*|(?:bs|count|seek)=\d+\w*"
+        r"|(?:status|conv)=\w+) )+$)", "works on disks or fills them",
     ),
     **_all(
         "iptables ip6tables nft ufw mount umount insmod modprobe rmmod passwd useradd userdel usermod groupadd"
@@ -113,8 +119,10 @@ DANGERS: dict[str, Danger] = {
     "chmod": Danger(r" [ugoa]*[+=][rwxXt]*s| 0*[2467]\d{3} ", "lets a program run as another user"),
     "rsync": Danger(r" --(del|remove)", "deletes files"),
     "find": Danger(r" -(delete|fprint\w*|fls) ", "deletes or overwrites what it finds"),
-    **_all("export declare typeset readonly", rf" (?:{_RUNS_LATER})=", "changes what later commands run"),
-    **_all("alias trap enable hash", r" \S", "changes what later commands run"),
+    **_all("export declare typeset readonly", rf" (?:{_RUNS_LATER})=", _LATER),
+    **_all("alias enable", r" \S", _LATER),
+    "trap": Danger(r"^ (?!- |-[lp]\w* | )", _LATER),
+    "hash": Danger(" -[a-z]*p", _LATER),
 }  # fmt: skip
 DISCARDS: dict[str, str] = {
     "reset": r" --(h|m|k)",
@@ -136,7 +144,7 @@ DISCARDS: dict[str, str] = {
     "worktree": r"^ remove .*(-f|--f)",
     "submodule": r"^ deinit .*(-f|--f)",
     "reflog": r"^ (expire|delete) ",
-    "config": rf"(?i)^(?! --(get\S*|list) | -l ).* {_SETTINGS}",
+    "config": rf"(?i)^(?! (?:--(?:global|local|system|worktree) )*(?:--get\S*|--list|-l) ).* {_SETTINGS} \S",
 }
 """Git verbs and the arguments with which they discard work or plant a program."""
 
@@ -268,9 +276,11 @@ def destroys_by_redirection(command: SimpleCommand, place: Cwd) -> str:
 
 
 def reach_of(command: SimpleCommand, needed: Reach) -> Reach:
-    """Return the reach that a destructive command needs. Git's own data can be changed in a sandbox, and a command
-    that only loses something on the network needs no more than that."""
+    """Return the reach that a destructive command needs. Git's own data and the shell can be changed in a sandbox,
+    and a command that only loses something on the network needs no more than that."""
     words = normalize(command)
+    if words and (danger := DANGERS.get(words[0])) and danger.why == _LATER:
+        return needed
     if words[:1] == ("git",) and words[1:2] != ("config",) and not git_settings(command) and not command.assigns:
         return needed
     return needed if needed == "network" and words[:1] != ("rsync",) else "outside"
@@ -292,6 +302,8 @@ def _discards(command: SimpleCommand, args: list[str]) -> str:
         return "`git -c` sets a program to be run"
     discards = DISCARDS.get(args[0]) if args else None
     if discards is not None and re.search(discards, f" {' '.join(args[1:])} "):
+        if args[0] == "config":
+            return "`git config` sets a program to be run"
         return f"`git {args[0]}` may discard uncommitted work or rewrite history"
     return ""
 

@@ -105,6 +105,7 @@ class ShellStart(msgspec.Struct, frozen=True):
 
 class _Lasting(NamedTuple):
     cwd: Path
+    came_from: str
     env: dict[str, str]
     local: dict[str, bytes]
     functions: bytes
@@ -117,11 +118,13 @@ class ShellSession:
         """`roots` are the folders of the workspace."""
         self._root = root
         self._roots = with_checkouts((root, *roots))
-        self._launch = dict(env)
+        self._launch = {name: value for name, value in env.items() if name != "OLDPWD"}
         self._functions = b""
         self._local: dict[str, bytes] = {}
+        self._came_from = ""
+        """Where `cd -` leads; empty before the first `cd`."""
         self.cwd = root
-        self.env = dict(env)
+        self.env = dict(self._launch)
         self.pipe: tuple[int, ...] = ()
         """Exit codes of the parts of the last pipeline, as last reported."""
 
@@ -133,11 +136,11 @@ class ShellSession:
 
     def lasting(self) -> _Lasting:
         """Return what the next command would start with, for `restore`."""
-        return _Lasting(self.cwd, self.env, self._local, self._functions)
+        return _Lasting(self.cwd, self._came_from, self.env, self._local, self._functions)
 
     def restore(self, earlier: _Lasting) -> None:
         """Return to an earlier state."""
-        self.cwd, self.env, self._local, self._functions = earlier
+        self.cwd, self._came_from, self.env, self._local, self._functions = earlier
 
     def fresh(self) -> "ShellSession":
         """Return a session in the initial state of this one, without changes by commands."""
@@ -221,6 +224,8 @@ class ShellSession:
         sandboxed commands were never checked.
         """
         env = self._launch | {"PATH": self._search_path()} if leaves else confined(self.env)
+        if self._came_from:
+            env = {**env, "OLDPWD": self._came_from}
         start = ShellStart(env, own=own, leaves=leaves)
         if not reports:
             return start
@@ -261,6 +266,8 @@ class ShellSession:
             return "its shell's report cannot be read: cd and export in it do not last"
         self.pipe = report.pipe
         self.cwd = Path(report.cwd) if report.cwd else self.cwd
+        if (came_from := report.env.get("OLDPWD", "")).startswith("/"):
+            self._came_from = came_from
         if not given.leaves:
             self._local, self._functions = report.local, report.functions
         return self._take_env(report.env, given)

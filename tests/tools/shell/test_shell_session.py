@@ -41,6 +41,17 @@ async def test_the_directory_and_exported_variables_last(context: ToolContext, r
     assert (await said(context, "pwd; echo [$A]")).startswith(f"{root}\n[]\n")
 
 
+async def test_cd_dash_leads_back_to_where_the_session_was(context: ToolContext, root: Path) -> None:
+    (root / "src").mkdir()
+    assert "OLDPWD not set" in await said(context, "cd -"), "not where the agent's own shell was before"
+    await said(context, "cd src")
+    assert not context.shell.altered
+    assert str(root) in await said(context, "true; cd -")
+    assert str(root / "src") in await said(context, "cd -")
+    await said(context, "OLDPWD=elsewhere")
+    assert str(root) in await said(context, "cd -")
+
+
 async def test_a_virtual_environment_stays_active_until_it_is_left(context: ToolContext, root: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / "venv")], check=True, timeout=60)
     await said(context, "source venv/bin/activate")
