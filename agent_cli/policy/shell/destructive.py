@@ -66,7 +66,6 @@ def _all(names: str, words: str, why: str) -> dict[str, Danger]:
 
 
 _LATER = "changes what later commands run"
-
 DANGERS: dict[str, Danger] = {
     **_all("sudo doas su pkexec runuser run0", "", "acts as another user"),
     **_all(

@@ -238,6 +238,7 @@ _LIST = (
 
 _SETTING = r"(user|remote|branch|core|init|pull|push|merge|rebase|diff|submodule|commit)(\.[\w./-]+)?\.[\w-]+"
 """Settings of git that hold no password by themselves; the others may, as `http.extraheader` does."""
+_SCOPE = "--(local|global|system|show-origin|show-scope)"
 _GIT_GREP = r"-[aIhHlLnciwvEGFPoqWp]*"
 
 
@@ -258,8 +259,8 @@ GIT_READERS: dict[str, Program] = {
         pattern=_ANY, unpatterned=_GIT_GREP + "e.*", globs="named", opens="visible",
     ),
     "reflog": _git(_REFLOG, most=2, opens="", operand="show|HEAD"),
-    "config": _git("--get|--get-all|--local|--global|--system|--show-(origin|scope)", most=1, opens="", operand=_SETTING),
-    "config get": _git("--all|--local|--global|--system|--show-(origin|scope)", most=1, opens="", operand=_SETTING),
+    "config": _git(f"--get|--get-all|{_SCOPE}", most=1, opens="", operand=_SETTING),
+    "config get": _git(f"--all|{_SCOPE}", most=1, opens="", operand=_SETTING),
     "symbolic-ref": _git("-q|--(short|quiet)", most=1, opens=""),
     "notes list": _git("", most=1, opens=""),
     "diff-tree": _git(_LOG + "|-[rtmc]+|--no-commit-id", "-[SGL]"),
