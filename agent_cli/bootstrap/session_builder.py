@@ -3,6 +3,7 @@ end."""
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -40,7 +41,7 @@ from agent_cli.protocol.operations import Shutdown
 from agent_cli.protocol.records import SettingsSet
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.session.event_bus import EventBus
-from agent_cli.session.history import jobs, last_job, working_directory
+from agent_cli.session.history import jobs, last_job, may_have_set_variables, working_directory
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import read_session
 from agent_cli.store.state.daily_spend import SpendLog
@@ -78,6 +79,7 @@ PARK_S = 6 * 3600.0
 SKILL_FILE = "SKILL.md"
 """File name of a skill; later conversations get it as instructions."""
 
+_GONE = "variables and functions that earlier commands set are gone"
 _YOLO = "mode yolo runs commands and changes files without asking"
 _NOT_YOLO = (
     "the session was in yolo, which is not restored: it continues in {}; --mode yolo, or /mode in a conversation, "
@@ -457,6 +459,9 @@ class SessionBuilder:
         )
         if left_off := working_directory(session.records, session.root):
             context.shell.cwd = Path(left_off)
+        if may_have_set_variables(session.records):
+            anew = f"started anew at {time.strftime('%Y-%m-%d %H:%M')}: {_GONE}"
+            self.prompts.facts.append(lambda: {"Shell": anew})
         if number := last_job(session.records):
             context.jobs.take_over(number, jobs(session.records).values())
         return context

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.protocol.json_text import decode_json
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage, begins_with
 from agent_cli.protocol.operations import Mark
 from agent_cli.protocol.records import (
@@ -176,6 +177,18 @@ def working_directory(records: Sequence[AnyRecord], root: Path) -> str:
     from `root`."""
     found = next((each.cwd for each in reversed(records) if isinstance(each, ToolResult) and each.cwd), "")
     return str(root / found) if found else ""
+
+
+_SETS = lazy_regex(
+    r"\b(?:export|source|declare|typeset|readonly|unset|alias|function|shopt|set|umask|eval)\b|(?:^|[;&|(\s])\.\s"
+    r"|(?:^|[;&\n])\s*\w+\+?=|\w\s*\(\)"
+)
+
+
+def may_have_set_variables(records: Iterable[AnyRecord]) -> bool:
+    """Return True if a command of a session may have left variables or functions to the commands after it. They do
+    not outlive the process."""
+    return any(isinstance(each, ToolResult) and _SETS.search(each.command) for each in records)
 
 
 def jobs(records: Iterable[AnyRecord]) -> dict[str, JobStateChanged]:

@@ -225,6 +225,27 @@ async def test_prompts_of_one_agent_run_one_after_another(machine: Machine) -> N
     assert [each.text for each in both] == ["first", "second"]
 
 
+async def test_the_model_learns_that_variables_are_gone_after_a_resume(machine: Machine) -> None:
+    calls = (Reply(calls=(Call("shell", {"command": each}),)) for each in ("cd . && export A=1", "true"))
+    machine.script(
+        next(calls), Reply(text="one"), Reply(text="two"), next(calls), Reply(text="three"), Reply(text="four")
+    )
+
+    async def prompts(*texts: str, **options: Any) -> tuple[str, list[str]]:
+        async with machine.agent(mode="yolo", sandbox="off", **options) as agent:
+            for text in texts:
+                await agent.run(text)
+            assert agent.result is not None
+            sent = machine.server.requests[-1].body["messages"]
+            return agent.result.session_id, [str(each["content"]) for each in sent if each["role"] == "user"]
+
+    session, before = await prompts("first", "second")
+    _, after = await prompts("third", "fourth", resume=session)
+    assert not any("variables" in each for each in before)
+    told = [each for each in after if "Shell: started anew at" in each and "variables and functions" in each]
+    assert len(told) == 1 and told[0].endswith("third"), after
+
+
 async def test_a_session_is_resumed_and_copied(machine: Machine) -> None:
     machine.script(*(Reply(text=text) for text in ("one", "two", "three", "four")))
     async with machine.agent() as agent:
