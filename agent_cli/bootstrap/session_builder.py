@@ -3,7 +3,6 @@ end."""
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -79,7 +78,6 @@ PARK_S = 6 * 3600.0
 SKILL_FILE = "SKILL.md"
 """File name of a skill; later conversations get it as instructions."""
 
-_GONE = "variables and functions that earlier commands set are gone"
 _YOLO = "mode yolo runs commands and changes files without asking"
 _NOT_YOLO = (
     "the session was in yolo, which is not restored: it continues in {}; --mode yolo, or /mode in a conversation, "
@@ -460,8 +458,7 @@ class SessionBuilder:
         if left_off := working_directory(session.records, session.root):
             context.shell.cwd = Path(left_off)
         if may_have_set_variables(session.records):
-            anew = f"started anew at {time.strftime('%Y-%m-%d %H:%M')}: {_GONE}"
-            self.prompts.facts.append(lambda: {"Shell": anew})
+            self.prompts.tell_of_new_shell()
         if number := last_job(session.records):
             context.jobs.take_over(number, jobs(session.records).values())
         return context

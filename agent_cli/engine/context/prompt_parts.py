@@ -193,6 +193,12 @@ class PromptBuilder:
         self.facts: list[Callable[[], Mapping[str, str]]] = []
         """Sources of further facts: name → one line each."""
 
+    def tell_of_new_shell(self) -> None:
+        """Tell the model that variables and functions set by commands before now are gone."""
+        now = time.strftime("%Y-%m-%d %H:%M")
+        fact = f"started anew at {now}: variables and functions that earlier commands set are gone"
+        self.facts.append(lambda: {"Shell": fact})
+
     def for_subagent(self) -> None:
         """Leave out the parts that only apply to the parent: the memory, and the form of the answer."""
         self._sources = msgspec.structs.replace(self._sources, memory=None, answer_request="")
