@@ -40,7 +40,7 @@ from agent_cli.protocol.operations import Shutdown
 from agent_cli.protocol.records import SettingsSet
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.session.event_bus import EventBus
-from agent_cli.session.history import jobs, last_job, may_have_set_variables, working_directory
+from agent_cli.session.history import jobs, last_job, may_have_set_variables
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import read_session
 from agent_cli.store.state.daily_spend import SpendLog
@@ -455,7 +455,7 @@ class SessionBuilder:
             if self.tracing
             else None,
         )
-        if left_off := working_directory(session.records, session.root):
+        if left_off := session.view.working_directory:
             context.shell.cwd = Path(left_off)
         if may_have_set_variables(session.records):
             self.prompts.tell_of_new_shell()

@@ -7,7 +7,6 @@ request a byte prefix of the next one.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -170,13 +169,6 @@ class OpenCall(msgspec.Struct, frozen=True):
     started: bool
     """True if the call had begun to take effect."""
     turn_id: str
-
-
-def working_directory(records: Sequence[AnyRecord], root: Path) -> str:
-    """Return the absolute working directory after the session's last command; empty if no command has changed it
-    from `root`."""
-    found = next((each.cwd for each in reversed(records) if isinstance(each, ToolResult) and each.cwd), "")
-    return str(root / found) if found else ""
 
 
 _SETS = lazy_regex(

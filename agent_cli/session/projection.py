@@ -197,6 +197,8 @@ class Projection:
         """The newest version of the plan."""
         self.known_files: dict[str, str] = {}
         """Absolute path → hash of the content known to the model."""
+        self.working_directory = ""
+        """Absolute working directory of the next command; empty if no command has changed it."""
         self.used_files: dict[str, None] = {}
         """Absolute paths of the files that the agent itself has read or written, oldest first."""
         self.last_answer = ""
@@ -291,5 +293,7 @@ class Projection:
         self.open_calls.pop(result.call_id, None)
         self.plan = self.plan if result.plan is None else result.plan
         self.known_files.update((str(self._root / path), hash) for path, hash in result.seen.items())
+        if result.cwd:
+            self.working_directory = str(self._root / result.cwd)
         written = () if result.tool in _OF_OTHERS else (change.path for change in result.changes)
         self.used_files.update(dict.fromkeys(str(self._root / path) for path in (*result.seen, *written)))

@@ -3,7 +3,14 @@
 import asyncio
 from pathlib import Path
 
-from agent_cli.protocol.events import AnswerCompleted, Notice, OperationFailed, Restored, TurnCompleted
+from agent_cli.protocol.events import (
+    AnswerCompleted,
+    Notice,
+    OperationFailed,
+    Restored,
+    ToolCallFinished,
+    TurnCompleted,
+)
 from agent_cli.protocol.operations import Interrupt, Redo, Resolve, Undo, UserInput
 from agent_cli.protocol.records import CheckpointTaken, TurnEnded
 from agent_cli.store.session_file import read_session
@@ -237,3 +244,17 @@ async def test_what_was_remembered_is_forgotten_with_its_turn_and_remembered_aga
         conflicts = it.of(Restored)[-1].report.conflicts
         assert [("modified after" in each.reason, each.decidable) for each in conflicts] == [(True, False)]
         assert isinstance(await it.do(Resolve("old")), OperationFailed)
+
+
+async def test_commands_run_where_the_conversation_says_after_an_undo_and_a_redo(tmp_path: Path) -> None:
+    steps = [say(call("shell", command="cd sub")), say("one"), say(call("shell", command="pwd")), say("two")]
+    async with engine(tmp_path, *steps, mode="yolo") as it:
+        (it.root / "sub").mkdir()
+        await it.prompt("first")
+        await it.do(Undo())
+        assert it.context.shell.cwd == it.root
+        await it.do(Redo())
+        assert it.context.shell.cwd == it.root / "sub"
+        await it.do(Undo())
+        await it.prompt("second")
+        assert it.of(ToolCallFinished)[-1].text.startswith(f"{it.root}\n")

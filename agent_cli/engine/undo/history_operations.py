@@ -2,6 +2,7 @@
 turn queue, so that they never run concurrently with a tool."""
 
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.protocol.events import Renamed, Restored, RestoreReport
@@ -89,9 +90,11 @@ class HistoryOperations:
         scope.emit(Restored(kind=kind, turns=count, prompt=prompt, report=report, what=what))
 
     def _look_again(self) -> None:
-        """Reset the files known to the model to what the conversation now says."""
-        self._context.seen.clear()
-        self._context.seen.update(self._session.view.known_files)
+        """Reset the files known to the model and the working directory to what the conversation now says."""
+        view, context = self._session.view, self._context
+        context.seen.clear()
+        context.seen.update(view.known_files)
+        context.shell.cwd = Path(view.working_directory or context.workspace.root)
 
     def _say_files_moved(self, report: RestoreReport) -> None:
         """Tell the model that its files were changed, because the conversation itself is kept."""
