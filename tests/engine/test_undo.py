@@ -258,3 +258,16 @@ async def test_commands_run_where_the_conversation_says_after_an_undo_and_a_redo
         await it.do(Undo())
         await it.prompt("second")
         assert it.of(ToolCallFinished)[-1].text.startswith(f"{it.root}\n")
+
+
+async def test_a_job_that_an_undone_turn_has_left_running_is_named(tmp_path: Path) -> None:
+    first = say(call("shell", command="sleep 500", background=True))
+    second = say(
+        call("shell", command="sleep 600", background=True), call("shell", command="true", background=True)
+    )
+    async with engine(tmp_path, first, say("one"), second, say("two"), mode="yolo") as it:
+        await it.prompt("first")
+        await it.prompt("second")
+        await it.do(Undo())
+        (said,) = (each.text for each in it.of(Notice) if "Still running" in each.text)
+        assert said.endswith("is undone: sleep 600 (/jobs stop 2).")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.protocol.events import Renamed, Restored, RestoreReport
-from agent_cli.protocol.messages import UserMessage, new_id
+from agent_cli.protocol.messages import ToolResult, UserMessage, new_id
 from agent_cli.protocol.operations import (
     Compact,
     HistoryOperation,
@@ -48,13 +48,16 @@ class HistoryOperations:
         """
         match operation:
             case Undo(turns=turns):
-                await self._stop_agents(self._undo.undone_from(turns), scope)
+                first = self._undo.undone_from(turns)
+                await self._stop_agents(first, scope)
                 await self._restored("undo", self._undo.undo(turns), scope)
+                self._tell_of_jobs(first, scope)
             case Redo():
                 await self._restored("redo", self._undo.redo(), scope)
             case Rewind(turn_id=turn_id, what=what):
                 await self._stop_agents(turn_id if what != "code" else "", scope)
                 await self._restored("rewind", self._undo.rewind(turn_id, what), scope, what)
+                self._tell_of_jobs(turn_id if what != "code" else "", scope)
             case Resolve(choice=choice, paths=paths):
                 report = await self._undo.resolve(choice, paths)
                 self._look_again()
@@ -74,6 +77,21 @@ class HistoryOperations:
         if turn_id and (names := await self._agents.forget_calls(self._undo.calls_since(turn_id))):
             scope.notice(f"Stopped, because the turn that started it is undone: {', '.join(names)}.")
         await self._agents.end_between()
+
+    def _tell_of_jobs(self, turn_id: str, scope: TurnScope) -> None:
+        """Name the background jobs started since a turn that still run: the conversation no longer knows them."""
+        calls = self._undo.calls_since(turn_id) if turn_id else frozenset()
+        results = (
+            each for each in self._session.records if isinstance(each, ToolResult) and each.call_id in calls
+        )
+        numbers = {each.job for each in results}
+        running = [
+            f"{job.shown} (/jobs stop {job.id})"
+            for job in self._context.jobs
+            if job.id in numbers and job.is_running
+        ]
+        if running:
+            scope.notice(f"Still running, although the turn that started it is undone: {', '.join(running)}.")
 
     async def _restored(
         self,
