@@ -189,6 +189,7 @@ class SessionBuilder:
             setup.config_dir, setup.project_state(), setup.state / "notes" / session_id, self._redactor
         )
         self.prompts = PromptBuilder(self._prompt_sources())
+        self.prompts.mode = lambda: self.permissions.mode
 
     def visible(self) -> tuple[Message, ...]:
         """Return the messages that are sent to the model."""

@@ -80,6 +80,7 @@ class Turn:
         self._hook_context = ""
         """Text that hooks add to the prompt."""
         self._input = UserInput("")
+        self._plans = services.permissions.mode == "plan"
 
     @property
     def steps(self) -> int:
@@ -152,8 +153,9 @@ class Turn:
             await self._deliver_steers()
             self._deliver_reports()
             reminder, near = self._services.reminders.due(), self._services.come_near()
-            if reminder or near:
-                self._say("hint", reminder or "Continue.", moment=self._additions() if near else NOTHING_NEW)
+            is_news = bool(near) or self._plan_mode_changed()
+            if reminder or is_news:
+                self._say("hint", reminder or "Continue.", moment=self._additions() if is_news else NOTHING_NEW)
                 for folder in near:
                     self.scope.notice(f"The instructions in {folder} apply from here on.")
             stop = await self._step()
@@ -162,6 +164,11 @@ class Turn:
             if stop is not None and (not self.steers or stop in _FINAL):
                 self._warn_of_cost()
                 return stop
+
+    def _plan_mode_changed(self) -> bool:
+        """Return True if plan mode has begun or ended since the model was last told of it."""
+        was, self._plans = self._plans, self._services.permissions.mode == "plan"
+        return was != self._plans
 
     async def _forbidden(self) -> StopReason | None:
         """Return the reason not to make another step: a limit, or the user's decision."""

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from tests.e2e.person import Person
 from tests.e2e.world import World, finish, shell
 from tests.model.server import Call, Reply
 
@@ -138,3 +139,32 @@ def test_folders_made_in_an_open_state_folder_are_the_user_s_alone(world: World)
     made += [path for depth in ("*", "*/*") for path in (world.state / "projects").glob(depth) if path.is_dir()]
     assert {path.name for path in made} >= {"spill", "projects", "sessions", "checkpoints", "cache"}
     assert [path for path in made if path.stat().st_mode & 0o077] == []
+
+
+def test_the_model_knows_when_plan_mode_begins_and_ends(world: World) -> None:
+    wait = "touch begun; until [ -e go ]; do sleep 0.1; done"
+    world.script(*(Reply(text=text) for text in ("one", "two", "three")), shell(wait), Reply(text="four"))
+
+    def told(request: int) -> list[str]:
+        said = (str(each["content"]) for each in world.bodies()[request]["messages"] if each["role"] == "user")
+        return [line for each in said for line in each.splitlines() if line.startswith("Mode: ")]
+
+    with Person(world, "--mode", "plan") as person:
+        person.ask("first")
+        person.ask("second")
+        assert len(told(1)) == 1 and "read-only" in told(1)[0], "once, not with each prompt"
+        person.send("\x1b[Z")
+        person.wait(r"(?m)^ask ·")
+        person.ask("third")
+        assert [line[:12] for line in told(2)] == ["Mode: plan, ", "Mode: no lon"]
+        person.send("\x1b[Z")
+        person.wait(r"(?m)^auto-edit ·")
+        person.type("fourth")
+        person.send("\r")
+        person.until((world.work / "begun").exists)
+        person.send("\x1b[Z")
+        person.wait(r"(?m)^plan ·")
+        (world.work / "go").touch()
+        person.turn_over()
+        assert len(told(3)) == 2 and len(told(4)) == 3, "at the next step, not the next prompt"
+        assert told(4)[-1] == told(4)[0]

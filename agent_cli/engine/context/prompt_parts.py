@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import first_line
+from agent_cli.protocol.actions import Mode
 from agent_cli.protocol.messages import Attachment, Message, ToolResult, UserMessage
 from agent_cli.protocol.records import Header
 from agent_cli.protocol.sanitize import quotable
@@ -82,10 +83,17 @@ def _environment(root: Path, extra_roots: Sequence[Path]) -> str:
     return "\n".join(lines)
 
 
+_READ_ONLY = (
+    "plan, read-only until the user changes it. Edits, and commands that may change something, are denied: do not"
+    " try them. Explore, and answer with what you found or with the steps that you would take."
+)
+_NO_LONGER_READ_ONLY = "no longer plan: you can edit files and run commands again"
 _CHANGED = "New or changed since last time; applies from here on:"
 
 
-def _new_facts(root: Path, earlier: Iterable[Message], started_in: str, others: Mapping[str, str]) -> str:
+def _new_facts(
+    root: Path, mode: Mode, earlier: Iterable[Message], started_in: str, others: Mapping[str, str]
+) -> str:
     """Return a line for each fact that differs from the last one sent."""
     latest: dict[str, str] = {}
     for message in earlier:
@@ -95,6 +103,8 @@ def _new_facts(root: Path, earlier: Iterable[Message], started_in: str, others: 
     facts = {"Date": f"Date: {time.strftime('%Y-%m-%d')}", "Git": f"Git: {_branch(root)}"}
     if "Workspace" in latest or (started_in and started_in != str(root)):
         facts["Workspace"] = f"Workspace: {root}"
+    if "Mode" in latest or mode == "plan":
+        facts["Mode"] = f"Mode: {_READ_ONLY if mode == 'plan' else _NO_LONGER_READ_ONLY}"
     facts |= {name: f"{name}: {fact}" for name, fact in others.items()}
     return "\n".join(fact for name, fact in facts.items() if latest.get(name) != fact)
 
@@ -190,6 +200,7 @@ class PromptBuilder:
 
     def __init__(self, sources: PromptSources) -> None:
         self._sources = sources
+        self.mode: Callable[[], Mode] = lambda: "ask"
         self.facts: list[Callable[[], Mapping[str, str]]] = []
         """Sources of further facts: name → one line each."""
 
@@ -228,13 +239,17 @@ class PromptBuilder:
 
     def additions(self, header: Header, earlier: Sequence[Message]) -> PromptAdditions:
         """Return what has changed since the session began and since the `earlier` messages that are still sent:
-        date, git branch, the workspace if it was another, instructions and memory blocks, and further facts. What
+        date, git branch, the workspace if it was another, plan mode, instructions and memory blocks, and further facts. What
         the model changed in a block itself is known to it."""
         given = self._sources
         instructions = given.instructions.read()
         blocks = given.memory.given() if given.memory else ()
         facts = {name: fact for each in self.facts for name, fact in each().items()}
-        parts, told, data = [_new_facts(given.root, earlier, header.cwd, facts)], dict[str, str](), set[str]()
+        parts, told, data = (
+            [_new_facts(given.root, self.mode(), earlier, header.cwd, facts)],
+            dict[str, str](),
+            set[str](),
+        )
         known = _known(header.told, earlier, blocks)
         if "*" not in known:
             now = {each.source: (_version(each), _instructed(each)) for each in instructions}
