@@ -239,8 +239,8 @@ class PromptBuilder:
 
     def additions(self, header: Header, earlier: Sequence[Message]) -> PromptAdditions:
         """Return what has changed since the session began and since the `earlier` messages that are still sent:
-        date, git branch, the workspace if it was another, plan mode, instructions and memory blocks, and further facts. What
-        the model changed in a block itself is known to it."""
+        date, git branch, the workspace if it was another, plan mode, instructions and memory blocks, and further
+        facts. What the model changed in a block itself is known to it."""
         given = self._sources
         instructions = given.instructions.read()
         blocks = given.memory.given() if given.memory else ()
