@@ -126,6 +126,10 @@ def test_a_folder_is_added_to_a_session_that_goes_on(world: World, begun: tuple[
     assert [record["text"] for record in kept if record["type"] == "user"] == [*begun, "read the notes"]
     (result,) = [record["text"] for record in kept if record["type"] == "tool_result"]
     assert "written elsewhere" in result
+    told = [
+        str(body["messages"]).count(f"urther folder{'s' if begun else ''}: {library}") for body in world.bodies()
+    ]
+    assert told == [*(0 for _ in begun), 1, 1], "in the system prompt, or as news where that was sent before"
 
 
 def test_doctor_is_asked_without_leaving(world: World) -> None:

@@ -5,7 +5,7 @@ every instruction and memory that changed since the model last saw it."""
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -75,9 +75,12 @@ def _for_tools(text: str, tools: Collection[str]) -> str:
     return "\n".join(kept)
 
 
+_FURTHER = "- Further folder: "
+
+
 def _environment(root: Path, extra_roots: Sequence[Path]) -> str:
     lines = ["# Environment", f"- Workspace: {root}"]
-    lines += [f"- Further folder: {folder}" for folder in extra_roots]
+    lines += [f"{_FURTHER}{folder}" for folder in extra_roots]
     system = os.uname()
     lines.append(f"- System: {system.sysname} {system.machine}")
     return "\n".join(lines)
@@ -91,8 +94,19 @@ _NO_LONGER_READ_ONLY = "no longer plan: you can edit files and run commands agai
 _CHANGED = "New or changed since last time; applies from here on:"
 
 
+def _folder_facts(given: "PromptSources", header: Header, said: Container[str]) -> Iterator[tuple[str, str]]:
+    """Yield the workspace and its further folders, where they are not those of the system prompt; `said` names the
+    facts that were sent since."""
+    if "Workspace" in said or (header.cwd and header.cwd != str(given.root)):
+        yield "Workspace", str(given.root)
+    first = [line.removeprefix(_FURTHER) for line in header.system.splitlines() if line.startswith(_FURTHER)]
+    folders = list(map(str, given.extra_roots))
+    if "Further folders" in said or folders != first:
+        yield "Further folders", ", ".join(folders) or "none"
+
+
 def _new_facts(
-    root: Path, mode: Mode, earlier: Iterable[Message], started_in: str, others: Mapping[str, str]
+    given: "PromptSources", mode: Mode, earlier: Iterable[Message], header: Header, others: Mapping[str, str]
 ) -> str:
     """Return a line for each fact that differs from the last one sent."""
     latest: dict[str, str] = {}
@@ -100,13 +114,15 @@ def _new_facts(
         if isinstance(message, UserMessage):
             for line in message.context.partition("\n\n")[0].splitlines():
                 latest[line.partition(":")[0]] = line
-    facts = {"Date": f"Date: {time.strftime('%Y-%m-%d')}", "Git": f"Git: {_branch(root)}"}
-    if "Workspace" in latest or (started_in and started_in != str(root)):
-        facts["Workspace"] = f"Workspace: {root}"
+    facts = {
+        "Date": time.strftime("%Y-%m-%d"),
+        "Git": _branch(given.root),
+        **dict(_folder_facts(given, header, latest)),
+    }
     if "Mode" in latest or mode == "plan":
-        facts["Mode"] = f"Mode: {_READ_ONLY if mode == 'plan' else _NO_LONGER_READ_ONLY}"
-    facts |= {name: f"{name}: {fact}" for name, fact in others.items()}
-    return "\n".join(fact for name, fact in facts.items() if latest.get(name) != fact)
+        facts["Mode"] = _READ_ONLY if mode == "plan" else _NO_LONGER_READ_ONLY
+    lines = {name: f"{name}: {fact}" for name, fact in {**facts, **others}.items()}
+    return "\n".join(line for name, line in lines.items() if latest.get(name) != line)
 
 
 def _known(header_told: Mapping[str, str], earlier: Iterable[Message], blocks: Iterable[Block]) -> dict[str, str]:
@@ -239,14 +255,14 @@ class PromptBuilder:
 
     def additions(self, header: Header, earlier: Sequence[Message]) -> PromptAdditions:
         """Return what has changed since the session began and since the `earlier` messages that are still sent:
-        date, git branch, the workspace if it was another, plan mode, instructions and memory blocks, and further
+        date, git branch, folders of the workspace, plan mode, instructions and memory blocks, and further
         facts. What the model changed in a block itself is known to it."""
         given = self._sources
         instructions = given.instructions.read()
         blocks = given.memory.given() if given.memory else ()
         facts = {name: fact for each in self.facts for name, fact in each().items()}
         parts, told, data = (
-            [_new_facts(given.root, self.mode(), earlier, header.cwd, facts)],
+            [_new_facts(given, self.mode(), earlier, header, facts)],
             dict[str, str](),
             set[str](),
         )
