@@ -10,6 +10,7 @@ import msgspec
 
 from agent_cli.config.api_keys import KeyedEnvironment
 from agent_cli.config.dirs import declares_plugins, defines_servers, worktrees_dir
+from agent_cli.engine.context.changed_files import changed_files
 from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
 from agent_cli.model.routing import choose_default, open_model
 from agent_cli.model.types.base import Model
@@ -102,6 +103,7 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
     if skills and skill_tools:
         parts.prompts.facts.append(skills.news(draft.header))
     opened = parts.assembled(model, draft, (*problems, *env.problems, *_about_project(setup)), log)
+    parts.prompts.facts.append(partial(changed_files, opened.agent.services.session, opened.agent.services.tools))
     if agents is not None:
         agents.begin(opened.agent.services)
     return msgspec.structs.replace(opened, servers=servers, documents=documents, tracing=tracing)

@@ -246,6 +246,34 @@ async def test_the_model_learns_that_variables_are_gone_after_a_resume(machine: 
     assert len(told) == 1 and told[0].endswith("third"), after
 
 
+async def test_the_model_learns_which_known_files_were_changed_between_its_turns(machine: Machine) -> None:
+    for name in ("a.py", "b.py", "c.py"):
+        (machine.work / name).write_text("x = 1\n", encoding="utf-8")
+    reads = tuple(Call("read_file", {"path": name}, id=name) for name in ("a.py", "b.py"))
+    change = Reply(calls=(Call("edit_file", {"path": "b.py", "edits": [{"old": "1", "new": "2"}]}),))
+    machine.script(Reply(calls=reads), change, *(Reply(text=text) for text in ("one", "two", "three", "four")))
+
+    def told() -> list[str]:
+        sent = machine.server.requests[-1].body["messages"]
+        said = (str(each["content"]) for each in sent if each["role"] == "user")
+        return [line for each in said for line in each.splitlines() if line.startswith("Changed files: ")]
+
+    async with machine.agent(mode="auto-edit", sandbox="off") as agent:
+        await agent.run("first")
+        await agent.run("second")
+        assert told() == [], "its own changes are no news"
+        for name in ("a.py", "c.py"):
+            (machine.work / name).write_text("x = 3\n", encoding="utf-8")
+        (machine.work / "b.py").touch()
+        await agent.run("third")
+        assert [line.partition(";")[0] for line in told()] == ["Changed files: a.py"]
+        session = agent.session_id
+    (machine.work / "a.py").write_text("x = 4\n", encoding="utf-8")
+    async with machine.agent(resume=session) as agent:
+        await agent.run("fourth")
+        assert [line.partition(";")[0] for line in told()] == ["Changed files: a.py"] * 2
+
+
 async def test_a_session_is_resumed_and_copied(machine: Machine) -> None:
     machine.script(*(Reply(text=text) for text in ("one", "two", "three", "four")))
     async with machine.agent() as agent:

@@ -124,7 +124,7 @@ class Child:
         self.session_path = str(saved.path)
         self.line = saved.text.strip().partition("\n")[0][:_LINE_CHARS]
         if saved.cwd == str(root) and saved.changes:
-            from ..undo.effect_times import changed_by_others
+            from ..context.changed_files import changed_by_others
 
             others = changed_by_others(root, (each.path for each in saved.changes), saved.seen)
             self.changes_before = tuple(each for each in saved.changes if each.path not in others)

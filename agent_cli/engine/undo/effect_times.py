@@ -10,14 +10,11 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent_cli.fs.files import read_regular
-from agent_cli.protocol.messages import FileChange, ToolResult
-from agent_cli.protocol.records import AnyRecord
-from agent_cli.workspace.files.reader import content_hash
+from agent_cli.protocol.messages import FileChange
 
 _CLOCK_S = 0.02
 """Seconds by which file times may differ from the clock."""
@@ -25,8 +22,6 @@ _COARSE_S = 2.0
 """The same for file systems that store whole seconds."""
 _MOST_FOREIGN = 5_000
 """If more files changed at other times, such as by a checkout of the user, no file is told apart."""
-_MAX_BYTES = 64_000_000
-"""Larger files are not compared by their content."""
 JobsUntil = Callable[[float], float]
 """When the last job that was used since a time ended; infinity while one runs. Both are monotonic times."""
 
@@ -138,33 +133,3 @@ def _are_local(folder: str | Path) -> bool:
     while real not in kinds and real != "/":  # a name with a space is escaped there: then the folder above counts
         real = os.path.dirname(real)
     return kinds.get(real, "") in _LOCAL
-
-
-def last_seen(records: Iterable[AnyRecord]) -> dict[str, str]:
-    """Return file → hash of its content when a tool last read or wrote it; paths are those of the records."""
-    found: dict[str, str] = {}
-    for record in records:
-        if isinstance(record, ToolResult):
-            found.update(record.seen)
-    return found
-
-
-def changed_by_others(
-    root: Path, paths: Iterable[str], seen: Mapping[str, str], until_s: float = 0.0
-) -> tuple[str, ...]:
-    """Return the files that somebody else has changed since the tools last read or wrote them.
-
-    Args:
-        root: the folder to which paths refer.
-        paths: the files.
-        seen: file → hash, from `last_seen`; files that are not in it are left out.
-        until_s: changes before this time (seconds since the epoch) count as the agent's.
-    """
-    return tuple(path for path in paths if path in seen and _differs(root / path, seen[path], until_s))
-
-
-def _differs(path: Path, expected: str, until_s: float) -> bool:
-    try:
-        return os.lstat(path).st_ctime >= until_s and content_hash(read_regular(path, _MAX_BYTES)) != expected
-    except OSError:  # deleted, or no file any more
-        return False

@@ -185,7 +185,7 @@ class TurnUndo:
 
     def _late_foreign(self, turn_id: str) -> tuple[str, ...]:
         """Return the files that a crashed turn wrote and somebody else has changed since."""
-        from .effect_times import changed_by_others, last_seen
+        from ..context.changed_files import changed_by_others, last_seen
 
         records = self._session.records
         written = sorted(written_files(records).get(turn_id, ()))
