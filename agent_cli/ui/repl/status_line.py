@@ -16,7 +16,7 @@ _BAR = 10
 """Width of the context bar in columns."""
 _SHORTEST_MODEL = 12
 _NEARLY_FULL = 0.8
-_DROPPED = ("branch", "cost", "jobs", "agents", "hook", "bar")
+_DROPPED = ("leave", "branch", "cost", "jobs", "agents", "hook", "bar")
 """The parts dropped if there is no room, in order."""
 _SEPARATOR: Piece = (("muted",), " · ")
 
@@ -34,13 +34,18 @@ def render_status(now: Snapshot, branch: str, theme: Theme, width: int) -> str:
         "agents": (("accent",), lines.number(agents, "sub-agent") if agents else ""),
         "branch": (("muted",), lines.one_line(branch, 40)),
         "cost": (("muted",), lines.money(now.totals) if now.totals.cost_usd else ""),
+        "leave": _way_out(now.mode),
     }
     return _fitted(left, _context(now, with_bar=True), _context(now, with_bar=False), theme, width)
 
 
 def render_first_status(began: SessionStarted, branch: str, theme: Theme, width: int) -> str:
     """Return the status line of a session that is about to open; the size of its context is unknown."""
-    left = {**_place(began.mode, began.model, began.sandbox), "branch": (("muted",), lines.one_line(branch, 40))}
+    left: dict[str, Piece] = {
+        **_place(began.mode, began.model, began.sandbox),
+        "branch": (("muted",), lines.one_line(branch, 40)),
+        "leave": _way_out(began.mode),
+    }
     return _fitted(left, [], [], theme, width)
 
 
@@ -50,6 +55,10 @@ def _place(mode: Mode, model: str, sandbox: str) -> dict[str, Piece]:
         "model": (("muted",), lines.one_line(model, 60)),
         "sandbox": (("warning",), _sandbox(mode, sandbox)),
     }
+
+
+def _way_out(mode: Mode) -> Piece:
+    return ("muted",), "Shift-Tab leaves plan mode" if mode == "plan" else ""
 
 
 def _fitted(left: dict[str, Piece], right: list[Piece], shorter: list[Piece], theme: Theme, width: int) -> str:
