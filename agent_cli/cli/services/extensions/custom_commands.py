@@ -16,7 +16,7 @@ from agent_cli.extensions.places import unique_name
 from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.operations import UserInput
 from agent_cli.tools.kit.base import ToolError
-from agent_cli.ui.commands.registry import is_built_in
+from agent_cli.ui.commands.registry import is_built_in, parse
 from agent_cli.ui.services import OwnCommand, OwnPrompt
 
 if TYPE_CHECKING:
@@ -62,14 +62,23 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
     return _as_agreed(setup, prompt)
 
 
-def called_prompt(setup: Setup, line: str) -> UserInput | None:
-    """Return the input for a line that calls a command; None if no command has this name.
+def called_prompt(setup: Setup, line: str, *, by_end: bool = False) -> UserInput | None:
+    """Return the input for a line that calls a command; None if no command has this name. With `by_end`, the line
+    has the end of a name, such as `fix` for `git:fix`, which counts if no other name ends so.
 
     Raises:
         UsageError: the command cannot be used, or comes with the project and is not approved.
     """
-    name, _, argument = line.removeprefix("/").partition(" ")
-    prompt = own_prompt(setup, name, argument.strip())
+    called = parse(line)
+    if called is None:
+        return None
+    name, argument = called
+    if by_end:
+        ending = [known for known, file in commands(setup) if known.endswith(f":{name}") and not file.problem]
+        if len(ending) != 1 or is_built_in(name):
+            return None
+        name = ending[0]
+    prompt = own_prompt(setup, name, argument)
     return usable_input(prompt, name) if prompt is not None else None
 
 
