@@ -9,6 +9,7 @@ import msgspec
 
 from agent_cli.protocol.agent_types import AgentType
 
+from ..expansion import filled
 from ..found_files import MOST_FILES, UnusableError, found_files, read_file, read_text
 from ..places import Place, unique_name
 
@@ -107,6 +108,7 @@ def _file(path: Path, place: Place) -> AgentFile:
     try:
         content = read_file(path, place)
         found, notes = parse_agent(read_text(content), path, place)
+        found = msgspec.structs.replace(found, instructions=filled(found.instructions, place.variables))
     except UnusableError as error:
         return AgentFile(shown, place, problem=str(error))
     return AgentFile(shown, place, content, found, notes)

@@ -44,9 +44,7 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
     file = next((file for known, file in commands(setup) if known == name), None)
     if file is None:
         return None
-    variables = {"CLAUDE_PROJECT_DIR": str(setup.workspace.root)}
-    if file.place.plugin_root:
-        variables["CLAUDE_PLUGIN_ROOT"] = str(file.place.plugin_root)
+    variables = {"CLAUDE_PROJECT_DIR": str(setup.workspace.root), **file.place.variables}
     found = expand(file.text, argument, file.place.product, names=file.arguments, variables=variables)
     allowed = tuple(allow_rules(with_variables(each, variables) for each in file.allowed))
     shown = f"{file.text}\n\n(allowed until the turn ends: {', '.join(allowed)})" if allowed else file.text
