@@ -148,7 +148,7 @@ def plugin_hooks(
     notes: list[str] = []
     source = f"plug-in {plugin}"
     if isinstance(file, Path):
-        source = f"{source} ({file})"
+        source = f"{source} ({os.path.relpath(file, root)})"
         file = _content_of(file, source, notes) or {}
     # Events may stand at the top, in a manifest and, as in plug-ins of Claude Code itself, in a file.
     content = file if not isinstance(file, Mapping) or "hooks" in file else {"hooks": file}

@@ -41,6 +41,7 @@ _ALIASES: dict[str, Event] = {
     "beforesubmitprompt": "UserPromptSubmit",
 }
 _BY_FOLDED_NAME: dict[str, Event] = {name.lower(): name for name in get_args(Event)} | _ALIASES
+_LONGEST_LABEL = 60
 _LIST = re.compile(r"[\w\- ,|]*")
 """A matcher of only these characters is a list of names; any other is a regular expression."""
 
@@ -121,8 +122,9 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
-        return self.name or " ".join(self.line.split())[:60]
+        """Its name in messages; of a long command, the beginning and the end, where most differ."""
+        line = " ".join(self.line.split())
+        return self.name or (line if len(line) <= _LONGEST_LABEL else f"{line[:20]}…{line[-39:]}")
 
     @property
     def can_decide(self) -> bool:

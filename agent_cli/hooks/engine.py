@@ -116,7 +116,7 @@ class HookEngine:
         self.notes = notes
         """Problems in the definition files."""
         self._changed_file = changed_file
-        self.hooks = tuple(dict.fromkeys(hooks))
+        self.hooks = tuple(_distinguished(dict.fromkeys(hooks)))
         self.runs: deque[HookRun] = deque(maxlen=_RUNS_KEPT)
         self.is_off: set[str] = set()
         """Labels of the hooks the user has switched off for this session."""
@@ -334,6 +334,16 @@ class HookEngine:
             env |= {"CLAUDE_PLUGIN_ROOT": hook.root, "PLUGIN_ROOT": hook.root}
             env |= {"extensionPath": hook.root, "workspacePath": root, **dict(hook.variables)}
         return env
+
+
+def _distinguished(hooks: Iterable[Hook]) -> Iterator[Hook]:
+    """Yield hooks, with a number in the name of those that differ from others of their name only in the middle of
+    a long command: a name switches hooks off."""
+    lines: dict[str, dict[str, int]] = {}
+    for hook in hooks:
+        known = lines.setdefault(hook.label, {})
+        number = known.setdefault(hook.line, len(known) + 1)
+        yield hook if hook.name or number == 1 else msgspec.structs.replace(hook, name=f"{hook.label} #{number}")
 
 
 def _concerns(hook: Hook, names: tuple[str, ...]) -> bool:

@@ -82,6 +82,23 @@ async def test_only_some_hooks_beside_the_turn_run_at_the_same_time(tmp_path: Pa
     assert len(counts) == MOST_BESIDE + 2 and min(counts) >= MOST_BESIDE
 
 
+async def test_hooks_with_long_commands_are_switched_off_one_by_one(tmp_path: Path) -> None:
+    """Many plug-ins begin, or begin and end, all their commands alike."""
+    begins, ends = (
+        "true 'a long beginning that all of them share, whatever they do' && ",
+        " && true 'and a long end'",
+    )
+    lines = [f"{begins}echo $ROOT/hooks/{name} >&2; exit 2" for name in ("one", "two")]
+    lines += [f"{begins}{'echo >&2; ' * count}exit 2{ends * 2}" for count in (1, 2)]
+    async with running(tmp_path, *(Hook("PreToolUse", line) for line in lines)) as engine:
+        labels = [hook.label for hook in engine.hooks]
+        assert len(set(labels)) == 4 and max(map(len, labels)) <= 63
+        assert "hooks/one" in labels[0] and "hooks/two" in labels[1] and labels[3] == f"{labels[2]} #2"
+        engine.is_off.update(labels[1:3])
+        result = await engine.before_call(CALL)
+        assert [run.hook for run in result.runs] == [labels[0], labels[3]]
+
+
 async def test_a_hook_that_runs_once_runs_once(tmp_path: Path) -> None:
     async with running(tmp_path, Hook("PreToolUse", "exit 2", is_once=True)) as engine:
         decisions = [(await engine.before_call(CALL)).decision for _ in range(3)]
