@@ -100,7 +100,7 @@ SERVER_FILES_OF_PROJECTS = (
 """Project files in which other agents define MCP servers, in order of precedence."""
 SERVER_FILES_OF_USERS = (
     *(".claude.json", ".codex/config.toml", ".gemini/settings.json", ".config/opencode/opencode.json"),
-    ".cursor/mcp.json",
+    *(".config/opencode/opencode.jsonc", ".cursor/mcp.json"),
 )
 """Files in a home directory in which other agents define MCP servers."""
 
