@@ -185,6 +185,8 @@ class _Found:
                 if not server.enabled:
                     self.notes.append(f"{source}: the MCP server {name} is switched off")
                     return
+                if self._is_asked_about(definition):
+                    return
                 effects = tuple(_effects(name, server))
                 self.inert.append(ProjectServer(definition, place, content, effects))
                 return
@@ -196,13 +198,20 @@ class _Found:
             self.usable[definition.name] = definition
 
     def _is_known(self, definition: ServerDefinition) -> bool:
+        return self._is_hidden(definition, self.usable.get(definition.name))
+
+    def _is_asked_about(self, definition: ServerDefinition) -> bool:
+        """Return True if a nearer file has a server of this name, which the user is asked about."""
+        inert = (each.definition for each in self.inert)
+        return self._is_hidden(definition, next((each for each in inert if each.name == definition.name), None))
+
+    def _is_hidden(self, definition: ServerDefinition, nearer: ServerDefinition | None) -> bool:
         name, source = definition.name, definition.source
-        known = self.usable.get(name)
-        if known and known.fingerprint != definition.fingerprint:
+        if nearer and nearer.fingerprint != definition.fingerprint:
             self.notes.append(
-                f"{source}: the MCP server {name} is not used; {known.source} defines another of that name"
+                f"{source}: the MCP server {name} is not used; {nearer.source} defines another of that name"
             )
-        return known is not None
+        return nearer is not None
 
 
 def _files(root: Path, home: Path) -> Iterator[_File]:
@@ -301,6 +310,8 @@ _FORMATS: dict[str, tuple[Entries, Callable[[Any], McpServer]]] = {
     "opencode.jsonc": (_under("mcp"), opencode),
     ".config/opencode/opencode.json": (_under("mcp"), opencode),
     ".config/opencode/opencode.jsonc": (_under("mcp"), opencode),
+    ".opencode/opencode.json": (_under("mcp"), opencode),
+    ".opencode/opencode.jsonc": (_under("mcp"), opencode),
     ".cursor/mcp.json": (_under("mcpServers"), cursor),
     ".vscode/mcp.json": (_under("servers"), cursor),
 }

@@ -323,6 +323,18 @@ def test_the_nearest_definition_counts(files: Files) -> None:
     )
 
 
+def test_the_user_is_asked_about_a_name_once(files: Files) -> None:
+    """Many projects bring the same servers for several agents, with small differences."""
+    files.write("work/.mcp.json", {"mcpServers": {"a": {"command": "x", "args": ["1"]}, "b": {"command": "b"}}})
+    files.write("work/.opencode/opencode.json", {"mcp": {"a": {"command": ["x", "2"]}, "c": {"command": ["c"]}}})
+    files.write("work/.cursor/mcp.json", {"mcpServers": {"b": {"command": "b"}}})
+    found = files.found()
+    asked = [(each.definition.name, each.place.partition("/work/")[2]) for each in found.inert]
+    assert asked == [("a", ".mcp.json#a"), ("b", ".mcp.json#b"), ("c", ".opencode/opencode.json#c")]
+    (hidden,) = found.notes
+    assert "opencode.json: the MCP server a is not used; " in hidden and ".mcp.json defines another" in hidden
+
+
 def test_the_same_definition_twice_is_one_server(files: Files) -> None:
     entry = {"command": "srv", "args": ["a"], "env": {"K": "v"}}
     files.write("home/.claude.json", {"mcpServers": {"same": entry}})
