@@ -13,7 +13,7 @@ from ..expansion import filled
 from ..found_files import MOST_FILES, UnusableError, found_files, read_file, read_text
 from ..places import Place, unique_name
 
-_PLACE = "sub-agent in "
+PLACE = "sub-agent in "
 """Prefix of a file path in a trust place; for skills a suffix is used."""
 
 
@@ -37,7 +37,7 @@ class AgentFile(msgspec.Struct, frozen=True):
     @property
     def trust_place(self) -> str:
         """The place under which the user's consent to its content is stored."""
-        return f"{_PLACE}{self.path}"
+        return f"{PLACE}{self.path}"
 
 
 class FoundAgents(msgspec.Struct, frozen=True):
