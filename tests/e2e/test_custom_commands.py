@@ -106,6 +106,19 @@ def test_commands_in_folders_and_names_with_dots_are_called_as_their_authors_wri
     ]
 
 
+def test_a_command_may_always_have_its_product_or_owner_in_front(world: World) -> None:
+    command(world.home, ".codex/prompts/draft.md", "Draft $1.")
+    command(world.home, ".claude/commands/look.md", "Look.")
+    world.script(*[Reply(text="Ok.")] * 3)
+    for task in ("/prompts:draft it", "/claude:look", "/user:look"):
+        assert world.run("run", task).code == 0
+    said = [world.messages(at, "user")[-1].rpartition("\n")[2] for at in range(3)]
+    assert said == ["Draft it.", "Look.", "Look."]
+    world.script(Reply(text="Ok."))
+    assert world.run("run", "/codex:look").code == 0
+    assert world.messages(-1, "user")[-1].endswith("/codex:look")
+
+
 def test_a_task_that_only_looks_like_a_command_is_sent_as_it_is(world: World) -> None:
     world.script(Reply(text="Ok."), Reply(text="Ok."))
     assert world.run("run", "/usr/bin/env is odd").code == 0

@@ -41,7 +41,8 @@ def own_commands(setup: Setup) -> tuple[OwnCommand, ...]:
 
 def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
     """Return the current prompt of a command; None if there is none of this name."""
-    file = next((file for known, file in commands(setup) if known == name), None)
+    known = list(commands(setup))
+    file = next((file for each, file in known if each == name), None) or _of_owner(known, name)
     if file is None:
         return None
     variables = {"CLAUDE_PROJECT_DIR": str(setup.workspace.root), **file.place.variables}
@@ -58,6 +59,15 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
     if prompt.problem or not setup.is_of_project(file.place, file.path):
         return prompt
     return _as_agreed(setup, prompt)
+
+
+def _of_owner(known: Sequence[tuple[str, CommandFile]], name: str) -> CommandFile | None:
+    """Return the command of a name with its product or owner in front, whether it needs that or not. Codex calls
+    its own `/prompts:NAME`."""
+    owner, _, rest = name.partition(":")
+    owner = "codex" if owner == "prompts" else owner
+    files = (file for _, file in known if file.name == rest and not file.problem)
+    return next((file for file in files if owner in (file.place.product, file.place.origin)), None)
 
 
 def called_prompt(setup: Setup, line: str, *, by_end: bool = False) -> UserInput | None:

@@ -1,6 +1,8 @@
 """Files and folders of other agents that are not read here, and what to do about each."""
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +56,18 @@ _UNUSED_OF_USER: Mapping[str, str] = {
     ".codeium/windsurf/mcp_config.json": f"MCP servers of Windsurf: {_SERVERS}",
 }  # fmt: skip
 _RULES = "not read; write them under `permissions` in {place}"
-_OF_CLAUDE = "permissions"
-_SETTINGS: Mapping[str, tuple[str, str]] = {
-    ".claude/settings.json": (_OF_CLAUDE, f"permission rules of Claude Code: {_RULES}"),
-    ".claude/settings.local.json": (_OF_CLAUDE, f"permission rules of Claude Code: {_RULES}"),
-    "opencode.json": ("permission", f"permission rules of OpenCode: {_RULES}"),
-    "opencode.jsonc": ("permission", f"permission rules of OpenCode: {_RULES}"),
-    ".config/opencode/opencode.json": ("permission", f"permission rules of OpenCode: {_RULES}"),
-}
-"""Files that are read in part: a key without effect, and why."""
+_OPENCODE = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".config/opencode/opencode.json")
+_SETTINGS: tuple[tuple[str, str, str], ...] = (
+    *((f".claude/{name}", key, f"permission rules of Claude Code: {_RULES}")
+      for name in ("settings.json", "settings.local.json") for key in ("permissions.deny", "permissions.ask")),
+    *((name, "permission", f"permission rules of OpenCode: {_RULES}") for name in _OPENCODE),
+    *((name, "agent", "sub-agents of OpenCode: not read here, only in files") for name in _OPENCODE),
+    *((name, "command", "commands of OpenCode: not read here, only in files") for name in _OPENCODE),
+    *((".gemini/settings.json", key, f"tools that Gemini CLI leaves out: {_RULES}")
+      for key in ("tools.exclude", "excludeTools")),
+)  # fmt: skip
+"""Parts of files that are not read: the file, a key, and why. Rules that only allow are no loss: the agent asks
+more without them."""
 _MOST_BYTES = 500_000
 
 
@@ -80,18 +85,22 @@ def _unused(folder: Path, table: Mapping[str, str], place: str) -> Iterator[tupl
     for name, why in table.items():
         if (folder / name).exists():
             yield folder / name, why.format(name=name)
-    for name, (key, why) in _SETTINGS.items():
-        if _restricts(folder / name, key):
-            yield folder / f"{name} ({key})", why.format(place=place)
+    for name, group in groupby(sorted(_SETTINGS), key=itemgetter(0)):
+        content = _content(folder / name)
+        for _, key, why in group if content else ():
+            if _at(content, key):
+                yield folder / f"{name} ({key})", why.format(place=place)
 
 
-def _restricts(path: Path, key: str) -> bool:
-    """Return True if a file of settings has rules under a key that do more than allow."""
+def _content(path: Path) -> Any:
     try:
-        content: Any = json_with_comments(read_regular(path, _MOST_BYTES, follow=True))
+        return json_with_comments(read_regular(path, _MOST_BYTES, follow=True))
     except (OSError, msgspec.DecodeError, RecursionError):
-        return False
-    found = content.get(key) if isinstance(content, dict) else None
-    if key == _OF_CLAUDE and isinstance(found, dict):  # without those that only allow, the agent asks more
-        return bool(found.get("deny") or found.get("ask"))
-    return bool(found)
+        return None
+
+
+def _at(content: Any, key: str) -> Any:
+    """Return the value of a key with dots; None if there is none."""
+    for part in key.split("."):
+        content = content.get(part) if isinstance(content, dict) else None
+    return content

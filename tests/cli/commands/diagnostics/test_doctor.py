@@ -62,7 +62,8 @@ def test_protections_and_instructions_of_other_agents_are_not_left_out_in_silenc
         (world.work, ".claude/settings.json", json.dumps(rules)),
         (world.work, ".claude/settings.local.json", '{"permissions": {"allow": ["Read"]}}'),
         (world.work, ".cursorignore", "secrets/"),
-        (world.work, "opencode.json", '{"permission": {"bash": "ask"}}'),
+        (world.work, "opencode.json", '{"permission": {"bash": "ask"}, "agent": {"x": {}}}'),
+        (world.home, ".gemini/settings.json", '{"tools": {"exclude": ["run_shell_command(rm)"]}}'),
         (world.home, ".claude/settings.json", json.dumps(rules)),
         (world.home, ".claude/CLAUDE.md", "Be brief."),
     ):
@@ -70,14 +71,17 @@ def test_protections_and_instructions_of_other_agents_are_not_left_out_in_silenc
         (folder / name).write_text(text, encoding="utf-8")
     found = {each["path"]: each["what"] for each in json.loads(world.run("doctor", "--files", "--json").out)}
     assert set(found) == {
-        ".claude/settings.json (permissions)", "~/.claude/settings.json (permissions)", "opencode.json (permission)",
+        ".claude/settings.json (permissions.deny)", "~/.claude/settings.json (permissions.deny)",
+        "opencode.json (permission)", "opencode.json (agent)", "~/.gemini/settings.json (tools.exclude)",
         ".cursorignore", "~/.claude/CLAUDE.md",
     }  # fmt: skip
-    assert "write them under `permissions` in .agent/config.yaml" in found[".claude/settings.json (permissions)"]
+    assert (
+        "write them under `permissions` in .agent/config.yaml" in found[".claude/settings.json (permissions.deny)"]
+    )
     assert ".agentignore" in found[".cursorignore"] and "`@~/.claude/CLAUDE.md`" in found["~/.claude/CLAUDE.md"]
     said = world.run("doctor").out
     assert (
-        ".claude/settings.json (permissions) (permission rules of Claude Code)" in said
+        ".claude/settings.json (permissions.deny) (permission rules of Claude Code)" in said
         and "~/.claude/CLAUDE.md" in said
     )
 
