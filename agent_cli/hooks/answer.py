@@ -73,6 +73,9 @@ def _as_meant(hook: Hook, answer: HookAnswer) -> HookAnswer:
     match hook.event:
         case "PostToolUse" if hook.dialect == "gemini" and answer.decision == "deny" and not answer.failure:
             return msgspec.structs.replace(answer, decision=None, reason="", new_output=answer.reason)
+        case "PostToolUse" if hook.dialect == "codex" and (answer.decision == "deny" or answer.stop):
+            output = answer.reason or answer.stop_reason
+            return msgspec.structs.replace(answer, decision=None, reason="", stop=False, new_output=output)
         case "SubagentStart" if hook.dialect != "cursor":
             return msgspec.structs.replace(answer, decision=None, reason="", stop=False)
         case _:
@@ -96,7 +99,7 @@ def _read(hook: Hook, ended: HookProcess) -> HookAnswer:
             answer = _from_json(hook, given)
         except (msgspec.DecodeError, _MeaninglessError) as error:
             return _failed(hook, f"printed JSON that cannot be read: {error}", is_broken=True)
-    elif code == 0 and hook.event in _CONTEXT_EVENTS:
+    elif code == 0 and (hook.event in _CONTEXT_EVENTS or (hook.event, hook.dialect) == ("SubagentStart", "codex")):
         answer = HookAnswer(context=_cut(text))
     else:
         answer = HookAnswer()
@@ -190,8 +193,25 @@ def _new_output(given: Mapping[str, Any], specific: Mapping[str, Any]) -> str | 
     named = (specific.get(key) for key in ("updatedToolOutput", "updatedMCPToolOutput", "tool_output"))
     for value in (*named, given.get("updated_mcp_tool_output")):
         if value is not None:
-            return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            text = _text_of(value)
+            return msgspec.json.encode(value).decode() if text is None else text
     return None
+
+
+def _text_of(output: Any) -> str | None:
+    """Return the text of a result in the forms that tools have in Claude Code; None for any other."""
+    match output:
+        case str():
+            return output
+        case {"stdout": str() as said, **rest}:
+            errors = rest.get("stderr")
+            return "\n".join(filter(None, (said, errors))) if isinstance(errors, str) else said
+        case {"file": {"content": str() as said}} | {"content": str() as said} | {"result": str() as said}:
+            return said
+        case [*parts] if parts and all(isinstance(each, dict) and "text" in each for each in parts):
+            return "\n".join(str(each["text"]) for each in parts)
+        case _:
+            return None
 
 
 def _nested(given: Mapping[str, Any], *keys: str) -> Any:

@@ -41,6 +41,8 @@ def call_input(hook: Hook, call: ToolCallFacts, named: NamedCall, result: Mappin
     response = facts.get("tool_response")
     if hook.dialect == "claude" and isinstance(response, str):
         facts["tool_response"] = _for_claude(call, named, response)
+    if hook.dialect == "codex" and isinstance(response, Mapping):
+        facts["tool_response"] = _text(response)
     if hook.dialect == "gemini" and response is not None:
         said = _text(response)
         broken = {"error": {"message": said}} if failed is not None else {}

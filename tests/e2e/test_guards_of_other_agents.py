@@ -108,10 +108,29 @@ def test_codex_hooks_see_commands_that_failed_and_can_be_switched_off_there(worl
     calls(world, ("shell", {"command": "true"}))
     assert world.run("run", "go", "--mode", "yolo").code == 0
     (after,) = given(world, "after")
-    assert after["hook_event_name"] == "PostToolUse" and "broken" in str(after["tool_response"])
+    assert after["hook_event_name"] == "PostToolUse" and "broken" in after["tool_response"].splitlines()
     (world.home / ".codex" / "config.toml").write_text("[features]\nhooks = false\n", encoding="utf-8")
     assert world.run("run", "go", "--mode", "yolo").code == 0
     assert len(given(world, "after")) == 1
+
+
+def test_codex_replaces_a_result_that_its_hook_blocks_and_goes_on(world: World) -> None:
+    body = "\n".join(
+        (
+            "if 'hunter2' in given['tool_response']: print(json.dumps({'decision': 'block', 'reason': 'hidden'}))",
+            "elif 'swordfish' in given['tool_response']: print('gone', file=sys.stderr); sys.exit(2)",
+            "else: print(json.dumps({'continue': False, 'stopReason': 'enough'}))",
+        )
+    )
+    install(world, "codex", "PostToolUse", hook(world, "after", body), "Bash")
+    calls(
+        world, *[("shell", {"command": line}) for line in ("echo hunter2", "echo swordfish; false", "echo rest")]
+    )
+    done = world.run("run", "go", "--mode", "yolo")
+    assert done.code == 0 and done.out == "Ok.\n"
+    told = world.messages(-1, "tool")
+    assert all(text in each for text, each in zip(("hidden", "gone", "enough"), told, strict=True)), told
+    assert not any(word in str(told) for word in ("hunter2", "swordfish", "rest"))
 
 
 def test_cursor_refuses_commands_by_pattern_and_keeps_what_the_start_has_set(world: World) -> None:

@@ -134,6 +134,22 @@ def test_a_matcher_is_a_pattern_where_its_agent_has_patterns_only(
     assert Hook(event, "x", matcher, dialect=dialect).is_for((name,)) is fits
 
 
+@each_row(
+    ("output", "text"),
+    [
+        ("plain", "plain"),
+        ({"stdout": "out", "stderr": "", "interrupted": False}, "out"),
+        ({"stdout": "out", "stderr": "err"}, "out\nerr"),
+        ({"type": "text", "file": {"filePath": "/a", "content": "1\n"}}, "1\n"),
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+        ({"rows": 3}, '{"rows":3}'),
+    ],
+)
+def test_a_new_result_in_the_form_of_a_tool_is_its_text(output: Any, text: str) -> None:
+    given = {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": output}}
+    assert answer(given, event="PostToolUse", dialect="claude").new_output == text
+
+
 def test_an_event_that_gemini_cli_only_tells_of_is_not_refused() -> None:
     refused = HookProcess(2, stderr="no")
     assert read_answer(Hook("PreCompact", "x", dialect="gemini"), refused).decision is None
