@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from agent_cli.engine.context.history_search import EarlierSessions
     from agent_cli.engine.subagents.child import Child
     from agent_cli.engine.subagents.subagents import Subagents
+    from agent_cli.hooks.call_names import ToolCallFacts
     from agent_cli.hooks.engine import HookEngine
     from agent_cli.mcp.documents import ServerDocuments
     from agent_cli.mcp.servers import Servers
@@ -412,13 +413,15 @@ class SessionBuilder:
         )
         return open_hooks(setup, facts, self._processes)
 
-    def _understood(self, call: ToolCall) -> tuple[str, dict[str, Any]] | None:
-        """Return the tool of a call and its arguments under the tool's own names; None if it cannot be read."""
+    def _understood(self, call: ToolCall) -> "ToolCallFacts | None":
+        """Return a call as hooks see it; None if it cannot be read."""
+        from agent_cli.engine.tool_calls.call_hooks import call_facts
+
         try:
             read = self._registry.read(call.name, call.arguments)
         except (ToolError, RecursionError):
             return None
-        return read.tool.name, read.arguments
+        return call_facts(call.id, read.tool.name, read.arguments, str(self._setup.workspace.root))
 
     def _watch(self, session: Session) -> "InstructionWatch":
         """Return the watch that records instruction files changed by commands."""

@@ -221,15 +221,19 @@ def _called(setup: Setup, given: str) -> UserInput | None:
     Raises:
         UsageError: the command cannot be used, or comes with the project and is not approved.
     """
+    if not given.startswith(("/", "$")):
+        return None
+    from .services.extensions.custom_commands import called_prompt
+
     prompt = None
     if given.startswith("/"):
-        from .services.extensions.custom_commands import called_prompt
-
         prompt = called_prompt(setup, given)
-    if prompt is None and given.startswith(("/", "$")) and setup.skill_places():
+    if prompt is None and setup.skill_places():
         from .services.extensions.skill_calls import called_skill
 
         prompt = called_skill(setup, given)
+    if prompt is None and given.startswith("/"):
+        prompt = called_prompt(setup, given, by_end=True)
     return prompt
 
 

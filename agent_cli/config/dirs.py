@@ -95,12 +95,12 @@ def declares_plugins(root: Path) -> bool:
 
 SERVER_FILES_OF_PROJECTS = (
     *(".mcp.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", "opencode.jsonc"),
-    *(".cursor/mcp.json", ".vscode/mcp.json"),
+    *(".opencode/opencode.json", ".opencode/opencode.jsonc", ".cursor/mcp.json", ".vscode/mcp.json"),
 )
 """Project files in which other agents define MCP servers, in order of precedence."""
 SERVER_FILES_OF_USERS = (
     *(".claude.json", ".codex/config.toml", ".gemini/settings.json", ".config/opencode/opencode.json"),
-    ".cursor/mcp.json",
+    *(".config/opencode/opencode.jsonc", ".cursor/mcp.json"),
 )
 """Files in a home directory in which other agents define MCP servers."""
 

@@ -15,7 +15,9 @@ from .found_files import MOST_FILES, UnusableError, count_files, found_files, re
 from .front_matter import entries, first_line, one_line, read_front_matter
 from .places import Place
 
-_PART = re.compile(r"[^\W\d_][\w-]*")
+_PART = re.compile(r"\w[\w-]*(?:\.[\w-]+)*")
+_FIRST = re.compile(r"(?:\d+[-_])*\d*[^\W\d_]")
+"""Beginning of a name: a letter, or a number in front of one, as in `01-plan`."""
 _LONGEST_NAME = 60
 
 
@@ -49,8 +51,6 @@ def command_files(place: Place) -> Iterator[CommandFile]:
             too_many = f"there are more than {MOST_FILES} files; the rest is left out"
             yield CommandFile("", str(place.folder), place, problem=too_many)
             return
-        if place.product == "claude":  # there, folders are only for grouping
-            names = names[-1:]
         yield _file(_named(names), path, place)
 
 
@@ -67,7 +67,7 @@ def _named(names: tuple[str, ...]) -> str:
     """Return the command's name; empty if it could not be typed."""
     parts = [unicodedata.normalize("NFC", name).lower() for name in names]
     name = ":".join(parts)
-    fits = all(_PART.fullmatch(part) for part in parts) and len(name) <= _LONGEST_NAME
+    fits = all(map(_PART.fullmatch, parts)) and _FIRST.match(name) and len(name) <= _LONGEST_NAME
     return name if fits else ""
 
 
@@ -75,7 +75,7 @@ def _file(name: str, path: Path, place: Place) -> CommandFile:
     file = CommandFile(name, os.fsencode(path).decode("utf-8", "replace"), place)
     try:
         if not name:
-            raise UnusableError("its name has more than letters, digits, - and _, or is too long")
+            raise UnusableError("its name has more than letters, digits, `.`, `-` and `_`, or is too long")
         content = read_file(path, place)
         text = read_text(content)
         file = msgspec.structs.replace(file, content=content)

@@ -31,14 +31,22 @@ _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def with_variables(text: str, variables: Mapping[str, str]) -> str:
-    """Return a rule with the values of `${NAME}`. Unknown names stay as they are, and so does a name whose value,
-    such as a folder called `*`, would be a pattern in the rule."""
+    """Return a rule of Claude Code with the values of `${NAME}`. Unknown names stay as they are, and so does a
+    name whose value, such as a folder called `*`, would be a pattern in the rule. At the beginning of a rule on
+    files, a folder has two slashes, since one would stand for the project."""
 
     def value(found: "re.Match[str]") -> str:
         known = variables.get(found[1], found[0])
-        return found[0] if _WILD.search(known) else known
+        begins = text[: found.start()].strip()
+        is_folder = known.startswith("/") and begins.endswith("(") and not begins.startswith(("Bash", "shell"))
+        return found[0] if _WILD.search(known) else f"/{known}" if is_folder else known
 
     return _VARIABLE.sub(value, text)
+
+
+def filled(text: str, variables: Mapping[str, str]) -> str:
+    """Return a text with the values of `${NAME}`; unknown names stay as they are."""
+    return _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), text) if variables else text
 
 
 class Expanded(msgspec.Struct, frozen=True):
@@ -192,7 +200,11 @@ class _Dollars:
         self.placed = False
 
     def put(self, text: str, *, quoted: bool) -> str:
-        return (_OURS if self._product == "agent" else _THEIRS).sub(self._value, text)
+        def value(found: "re.Match[str]") -> str:
+            put = self._value(found)
+            return _quoted(put, text[: found.start()]) if quoted and found.group("variable") else put
+
+        return (_OURS if self._product == "agent" else _THEIRS).sub(value, text)
 
     def _value(self, found: "re.Match[str]") -> str:
         if escape := found.group("escape"):
@@ -221,6 +233,23 @@ class _Dollars:
 
     def _word(self, at: int) -> str:
         return self._words[at] if 0 <= at < len(self._words) else ""
+
+
+_SHELL_PART = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=\s)|^)#[^\n]*|['\"]|[^\\'\"#]+|#", re.DOTALL)
+
+
+def _quoted(folder: str, before: str) -> str:
+    """Return a folder as one word of a shell command, between the quotes that are open there."""
+    if (plain := shlex.quote(folder)) == folder:
+        return folder
+    is_open = next((part for part in _SHELL_PART.findall(before) if part in ("'", '"')), "")
+    match is_open:
+        case "'":
+            return plain[1:-1]
+        case '"':
+            return re.sub(r'([\\"$`])', r"\\\1", folder)
+        case _:
+            return plain
 
 
 def shell_words(argument: str) -> list[str]:

@@ -94,13 +94,15 @@ def find_hooks(
         # Cursor starts the user's hooks in the folder of their file, those of a project in its root.
         folder = str((home / name).parent) if dialect == "cursor" else ""
         read = _read_file(home / name, dialect, notes, off)
-        usable += [msgspec.structs.replace(hook, folder=folder) for hook in read]
+        if read and not _is_off(home, dialect):
+            usable += [msgspec.structs.replace(hook, folder=folder) for hook in read]
     usable += plugins
     of_user = {os.path.realpath(home / name) for name in HOOK_FILES_OF_USERS} if "user" in reads else ()
     for name, dialect in HOOK_FILES_OF_PROJECTS.items() if "project" in reads else ():
         if os.path.realpath(root / name) in of_user:
             continue  # the workspace is the home directory
-        if not (hooks := _read_file(root / name, dialect, notes, off, _MAX_PROJECT_BYTES)):
+        hooks = _read_file(root / name, dialect, notes, off, _MAX_PROJECT_BYTES)
+        if not hooks or _is_off(home, dialect) or _is_off(root, dialect):
             continue
         place, content = f"{PLACE}{root / name}", _content(hooks, root)
         if trusts(place, content):
@@ -146,7 +148,7 @@ def plugin_hooks(
     notes: list[str] = []
     source = f"plug-in {plugin}"
     if isinstance(file, Path):
-        source = f"{source} ({file})"
+        source = f"{source} ({os.path.relpath(file, root)})"
         file = _content_of(file, source, notes) or {}
     # Events may stand at the top, in a manifest and, as in plug-ins of Claude Code itself, in a file.
     content = file if not isinstance(file, Mapping) or "hooks" in file else {"hooks": file}
@@ -180,7 +182,11 @@ def _hooks(content: Any, dialect: Dialect, source: str, notes: list[str], off: s
     """Return the hooks in the content of a file. `off` holds the names of those switched off in Gemini CLI by the
     files read before; those of this file are added."""
     hooks = content.get("hooks") if isinstance(content, Mapping) else None
-    if not isinstance(hooks, Mapping) or content.get("disableAllHooks") is True:
+    if not isinstance(hooks, Mapping):
+        if hooks:
+            notes.append(f"{source}: its hooks are not run: `hooks` is not an object with events")
+        return []
+    if content.get("disableAllHooks") is True:
         return []
     if dialect == "gemini":
         # Before `hooksConfig`, its settings stood beside the events.
@@ -192,6 +198,15 @@ def _hooks(content: Any, dialect: Dialect, source: str, notes: list[str], off: s
         hooks = {name: groups for name, groups in hooks.items() if name not in _SETTINGS_OF_GEMINI}
     found = [hook for name, groups in hooks.items() for hook in _event(str(name), groups, dialect, source, notes)]
     return [hook for hook in found if (hook.name or hook.line) not in off] if dialect == "gemini" else found
+
+
+def _is_off(folder: Path, dialect: Dialect) -> bool:
+    """Return True if the hooks of Codex are switched off in its configuration in this folder."""
+    if dialect != "codex":
+        return False
+    content = _content_of(folder / ".codex/config.toml", "", [])
+    features = content.get("features") if isinstance(content, Mapping) else None
+    return isinstance(features, Mapping) and False in (features.get("hooks"), features.get("codex_hooks"))
 
 
 _SETTINGS_OF_GEMINI = ("enabled", "disabled", "notifications")
@@ -272,8 +287,9 @@ _ABOUT_SHELL = ("beforeshellexecution", "aftershellexecution")
 def _matcher(name: str, written: Any) -> str:
     """Return the matcher of a group; some events of Cursor imply the tool."""
     if name.lower() in _ABOUT_SHELL:
-        return "Shell"
-    fixed = {"beforereadfile": "Read", "afterfileedit": "Write", "beforemcpexecution": "^MCP:"}
+        return "^Shell$"
+    fixed = {"beforereadfile": "^Read$", "afterfileedit": "^Write$", "beforemcpexecution": "^MCP:"}
+    fixed["aftermcpexecution"] = "^MCP:"
     if usual := fixed.get(name.lower()):
         return usual
     if isinstance(written, dict):

@@ -49,6 +49,7 @@ _FOLDERS: Mapping[Kind, tuple[tuple[str, str, Product], ...]] = {
     ),
 }
 """The folders of a project and those below the home directory; empty if a product has none there."""
+_OF_PLUGINS = ("CLAUDE_PLUGIN_ROOT", "PLUGIN_ROOT", "extensionPath")
 _MOST_FOLDERS_UP = 32
 _LONGEST_NAME = 64
 
@@ -64,6 +65,11 @@ class Place(msgspec.Struct, frozen=True):
     """The plug-in it belongs to; names in it are `PLUGIN:NAME`."""
     plugin_root: Path | None = None
     """The folder of that plug-in."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that texts in it may refer to as `${NAME}`."""
+        return {} if self.plugin_root is None else dict.fromkeys(_OF_PLUGINS, str(self.plugin_root))
 
 
 def places(kind: Kind, *, root: Path, home: Path, config_dir: Path) -> tuple[Place, ...]:

@@ -1,6 +1,7 @@
 """The answer of a hook: exit code and output, interpreted by the rules of its dialect."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -21,6 +22,7 @@ _CONTEXT_EVENTS = frozenset({"SessionStart", "UserPromptSubmit"})
 _NO_START = (126, 127)
 _KILLED = range(129, 193)
 """Exit codes of programs that a signal has ended: 128 and its number."""
+_NAME = re.compile(r"(?!(?:LD|DYLD)_|PATH$)[A-Za-z_]\w*", re.ASCII)
 _DENIES = ("deny", "block")
 _ASKS = ("ask", "defer")
 _ALLOWS = ("allow", "approve")
@@ -51,6 +53,8 @@ class HookAnswer(msgspec.Struct, frozen=True):
     """Failure of the hook itself; empty if none."""
     merges_input: bool = False
     """True if the new input holds only the changed arguments."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Variables for later hooks of Cursor."""
 
 
 def read_answer(hook: Hook, ended: HookProcess) -> HookAnswer:
@@ -58,10 +62,24 @@ def read_answer(hook: Hook, ended: HookProcess) -> HookAnswer:
     otherwise: a broken guard must not open the gate."""
     answer = _read(hook, ended)
     if hook.can_decide:
-        return answer
+        return _as_meant(hook, answer)
     said = [each for each in (answer.message, answer.context, answer.reason) if hook.is_async and each]
     message = f"{hook.label}: {' '.join(clean(said[0]).split())[:_MOST_SAID]}" if said else answer.message
     return HookAnswer(message=message, failure=answer.failure)
+
+
+def _as_meant(hook: Hook, answer: HookAnswer) -> HookAnswer:
+    """Return an answer with the effect that it has in the hook's own agent."""
+    match hook.event:
+        case "PostToolUse" if hook.dialect == "gemini" and answer.decision == "deny" and not answer.failure:
+            return msgspec.structs.replace(answer, decision=None, reason="", new_output=answer.reason)
+        case "PostToolUse" if hook.dialect == "codex" and (answer.decision == "deny" or answer.stop):
+            output = answer.reason or answer.stop_reason
+            return msgspec.structs.replace(answer, decision=None, reason="", stop=False, new_output=output)
+        case "SubagentStart" if hook.dialect != "cursor":
+            return msgspec.structs.replace(answer, decision=None, reason="", stop=False)
+        case _:
+            return answer
 
 
 def _read(hook: Hook, ended: HookProcess) -> HookAnswer:
@@ -81,7 +99,7 @@ def _read(hook: Hook, ended: HookProcess) -> HookAnswer:
             answer = _from_json(hook, given)
         except (msgspec.DecodeError, _MeaninglessError) as error:
             return _failed(hook, f"printed JSON that cannot be read: {error}", is_broken=True)
-    elif code == 0 and hook.event in _CONTEXT_EVENTS:
+    elif code == 0 and (hook.event in _CONTEXT_EVENTS or (hook.event, hook.dialect) == ("SubagentStart", "codex")):
         answer = HookAnswer(context=_cut(text))
     else:
         answer = HookAnswer()
@@ -128,10 +146,19 @@ def _from_json(hook: Hook, given: Mapping[str, Any]) -> HookAnswer:
         ),
         new_input=_new_input(given, specific),
         merges_input=isinstance(specific.get("tool_input"), dict),
-        new_output=_new_output(specific),
+        new_output=_new_output(given, specific),
         stop=given.get("continue") is False and hook.written_event != "beforeSubmitPrompt",
         stop_reason=_cut(clean(_text(given.get("stopReason")))),
+        variables=tuple(_variables(given)) if (hook.dialect, hook.event) == ("cursor", "SessionStart") else (),
     )  # fmt: skip
+
+
+def _variables(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that a hook of Cursor sets at the start of a session."""
+    listed = given.get("env")
+    for name, value in listed.items() if isinstance(listed, dict) else ():
+        if _NAME.fullmatch(name) and isinstance(value, str) and "\0" not in value:
+            yield name, value
 
 
 def _decision(given: Mapping[str, Any], specific: Mapping[str, Any]) -> Decision | None:
@@ -162,11 +189,29 @@ def _new_input(given: Mapping[str, Any], specific: Mapping[str, Any]) -> dict[st
     return next((each for each in offered if isinstance(each, dict)), None)
 
 
-def _new_output(specific: Mapping[str, Any]) -> str | None:
-    for key in ("updatedToolOutput", "updatedMCPToolOutput"):
-        if (value := specific.get(key)) is not None:
-            return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _new_output(given: Mapping[str, Any], specific: Mapping[str, Any]) -> str | None:
+    named = (specific.get(key) for key in ("updatedToolOutput", "updatedMCPToolOutput", "tool_output"))
+    for value in (*named, given.get("updated_mcp_tool_output")):
+        if value is not None:
+            text = _text_of(value)
+            return msgspec.json.encode(value).decode() if text is None else text
     return None
+
+
+def _text_of(output: Any) -> str | None:
+    """Return the text of a result in the forms that tools have in Claude Code; None for any other."""
+    match output:
+        case str():
+            return output
+        case {"stdout": str() as said, **rest}:
+            errors = rest.get("stderr")
+            return "\n".join(filter(None, (said, errors))) if isinstance(errors, str) else said
+        case {"file": {"content": str() as said}} | {"content": str() as said} | {"result": str() as said}:
+            return said
+        case [*parts] if parts and all(isinstance(each, dict) and "text" in each for each in parts):
+            return "\n".join(str(each["text"]) for each in parts)
+        case _:
+            return None
 
 
 def _nested(given: Mapping[str, Any], *keys: str) -> Any:

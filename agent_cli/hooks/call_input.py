@@ -31,13 +31,22 @@ def call_input(hook: Hook, call: ToolCallFacts, named: NamedCall, result: Mappin
     }  # fmt: skip
     if call.server:
         facts["mcp_server"] = call.server
+    if "error" in facts and hook.event == "PostToolUse" and hook.dialect != "cursor":
+        failed = facts.pop("error")
+        facts["tool_response"] = failed
+    else:
+        failed = None
     if isinstance(error := facts.get("error"), Mapping):
         facts["error"] = _text(error)
     response = facts.get("tool_response")
     if hook.dialect == "claude" and isinstance(response, str):
         facts["tool_response"] = _for_claude(call, named, response)
+    if hook.dialect == "codex" and isinstance(response, Mapping):
+        facts["tool_response"] = _text(response)
     if hook.dialect == "gemini" and response is not None:
-        facts["tool_response"] = {"llmContent": _text(response), "returnDisplay": _text(response)}
+        said = _text(response)
+        broken = {"error": {"message": said}} if failed is not None else {}
+        facts["tool_response"] = {"llmContent": said, "returnDisplay": said, **broken}
     return facts | _for_cursor(hook, call, named, facts) if hook.dialect == "cursor" else facts
 
 
@@ -49,7 +58,7 @@ def _for_claude(call: ToolCallFacts, named: NamedCall, text: str) -> Any:
     match named.name:
         case "Read":
             return {"type": "text", "file": {"filePath": path, "content": text}}
-        case "Edit" | "MultiEdit":
+        case "Edit":
             changed = {"oldString": "old_string", "newString": "new_string", "replaceAll": "replace_all"}
             given = {ours: named.input[theirs] for ours, theirs in changed.items() if theirs in named.input}
             return {"filePath": path, **given, "success": True}
@@ -88,7 +97,7 @@ def _for_cursor(hook: Hook, call: ToolCallFacts, named: NamedCall, facts: Json) 
 
 
 def _edits(given: Mapping[str, Any]) -> list[Json]:
-    """Return the replacements of a call that edits or writes a file; none if it is put as a patch."""
+    """Return the replacements of a call that edits or writes a file; none if a patch does not say them."""
     if "content" in given:
         return [{"old_string": "", "new_string": given["content"]}]
     listed = given.get("edits") or ([given] if "old_string" in given else [])

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,6 +16,16 @@ from agent_cli.protocol.actions import Action
 from .definition import Dialect
 
 Json = dict[str, Any]
+
+
+class PatchedFile(msgspec.Struct, frozen=True):
+    """The changes that a patch makes to one file."""
+
+    path: str
+    """Absolute path."""
+    kind: Literal["add", "update", "delete"] = "update"
+    edits: tuple[tuple[str, str], ...] = ()
+    """Pairs of old and new text; of a new file, one pair with its content as the new text."""
 
 
 class ToolCallFacts(msgspec.Struct, frozen=True):
@@ -33,6 +43,8 @@ class ToolCallFacts(msgspec.Struct, frozen=True):
     """Absolute paths that a patch writes."""
     actions: tuple[Action, ...] = ()
     """The actions of the call."""
+    patched: tuple[PatchedFile, ...] = ()
+    """The files that a patch changes, as far as it can be read."""
 
 
 class NamedCall(msgspec.Struct, frozen=True):
@@ -57,11 +69,9 @@ def named_calls(call: ToolCallFacts, dialect: Dialect) -> tuple[NamedCall, ...]:
     if call.server:
         return (_of_server(call, dialect),)
     if call.tool == "apply_patch" and dialect != "codex":
-        return tuple(_patched(call, path) for path in call.paths) or (_patched(call, ""),)
+        return tuple(_patched(call, file, dialect) for file in _files_of(call))
     table = {"gemini": _GEMINI, "codex": _CODEX, "cursor": _CURSOR}.get(dialect, _CLAUDE)
     name, aliases = table.get(call.tool) or _CLAUDE.get(call.tool) or (call.tool, ())
-    if call.tool == "edit_file" and dialect == "claude" and len(call.arguments.get("edits", ())) > 1:
-        name, aliases = "MultiEdit", ("Edit",)
     input_, back = _input(call, dialect)
     return (NamedCall(name, (*aliases, call.tool), input_, back),)
 
@@ -74,14 +84,35 @@ def _of_server(call: ToolCallFacts, dialect: Dialect) -> NamedCall:
     return NamedCall(name, (usual, call.tool), dict(call.arguments), dict)
 
 
-def _patched(call: ToolCallFacts, path: str) -> NamedCall:
-    input_ = {"file_path": path, "patch": call.arguments.get("patch", "")}
-    return NamedCall("Edit", ("Write", "MultiEdit", "apply_patch"), input_)
+def _files_of(call: ToolCallFacts) -> tuple[PatchedFile, ...]:
+    """Return the files of a patch, each once, with what is known of their changes."""
+    known = {path for file in call.patched for path in (file.path, os.path.realpath(file.path))}
+    return (*call.patched, *(PatchedFile(path) for path in call.paths if path not in known)) or (PatchedFile(""),)
 
 
+def _patched(call: ToolCallFacts, file: PatchedFile, dialect: Dialect) -> NamedCall:
+    """Return the change of a patch to one file as the call that makes such a change in another agent."""
+    input_: Json = {"file_path": file.path, "patch": call.arguments.get("patch", "")}
+    if file.kind == "add":
+        input_["content"] = "".join(new for _, new in file.edits)
+    elif file.edits:
+        input_ |= _replacements(
+            [{"old_string": old, "new_string": new, "replace_all": False} for old, new in file.edits]
+        )
+    names = _PATCHES.get(dialect, _PATCHES["claude"])
+    name = names[file.kind]
+    others = dict.fromkeys((*names.values(), *(() if dialect == "gemini" else ("Edit", "Write", "MultiEdit"))))
+    return NamedCall(name, (*(each for each in others if each != name), "apply_patch"), input_)
+
+
+_PATCHES: dict[Dialect, dict[Literal["add", "update", "delete"], str]] = {
+    "claude": {"add": "Write", "update": "Edit", "delete": "Edit"},
+    "gemini": {"add": "write_file", "update": "replace", "delete": "replace"},
+    "cursor": {"add": "Write", "update": "Write", "delete": "Delete"},
+}
 _CLAUDE: dict[str, tuple[str, tuple[str, ...]]] = {
     "shell": ("Bash", ()),
-    "edit_file": ("Edit", ()),
+    "edit_file": ("Edit", ("MultiEdit",)),
     "write_file": ("Write", ()),
     "read_file": ("Read", ()),
     "grep": ("Grep", ()),
@@ -93,6 +124,7 @@ _CLAUDE: dict[str, tuple[str, tuple[str, ...]]] = {
     "update_plan": ("TodoWrite", ()),
     "jobs": ("TaskOutput", ("BashOutput", "TaskStop", "KillShell")),
     "agent": ("Agent", ("Task",)),
+    "skill": ("Skill", ()),
 }
 _CODEX: dict[str, tuple[str, tuple[str, ...]]] = {
     "edit_file": ("apply_patch", ("Edit", "Write")),
@@ -112,6 +144,7 @@ _GEMINI: dict[str, tuple[str, tuple[str, ...]]] = {
     "glob": ("glob", ()),
     "web_fetch": ("web_fetch", ()),
     "ask_user": ("ask_user", ()),
+    "skill": ("activate_skill", ()),
 }
 _CURSOR: dict[str, tuple[str, tuple[str, ...]]] = {
     "shell": ("Shell", ("Bash",)),
@@ -120,11 +153,28 @@ _CURSOR: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+_TYPES: dict[Dialect, dict[str, str]] = {
+    "claude": {"general": "general-purpose", "explore": "Explore"},
+    "cursor": {"general": "generalPurpose"},
+}
+"""Built-in types of sub-agents by their names in other agents."""
+_PLAN_STATES = {"done": "completed"}
+
+
+def type_names(kind: str, dialect: Dialect) -> tuple[str, ...]:
+    """Return the names of a type of sub-agents in a dialect, the usual one first."""
+    return tuple(dict.fromkeys((_TYPES.get(dialect, {}).get(kind, kind), kind)))
+
+
 def _input(call: ToolCallFacts, dialect: Dialect) -> tuple[Json, Callable[[Json], Json] | None]:
     given = call.arguments
     match call.tool:
         case "shell":
             return _shell_input(given, dialect)
+        case "apply_patch":
+            return {"command": given.get("patch", "")}, lambda new: {**given, "patch": new.get("command", "")}
+        case "edit_file" | "write_file" if dialect == "codex":
+            return _as_patch(call)
         case "edit_file":
             return _edit_input(call)
         case "write_file" | "read_file":
@@ -135,10 +185,79 @@ def _input(call: ToolCallFacts, dialect: Dialect) -> tuple[Json, Callable[[Json]
             options = [{"label": option} for option in given.get("options", ())]
             return {"questions": [{"question": given.get("question", ""), "options": options}]}, None
         case "grep" | "glob" | "list_dir":
-            input_ = {**given, "path": _absolute(call, str(given.get("path", ".")))}
+            path = _absolute(call, str(given.get("path", ".")))
+            input_ = {**given, "path": path, **({"dir_path": path} if dialect == "gemini" else {})}
             return input_, partial(_searched, call)
+        case "agent":
+            return _agent_input(given, dialect)
+        case "update_plan":
+            return _plan_input(given, dialect)
+        case "skill":
+            return _skill_input(given, dialect)
         case _:
             return dict(given), dict
+
+
+def _agent_input(given: Json, dialect: Dialect) -> tuple[Json, Callable[[Json], Json]]:
+    task, kind = str(given.get("task", "")), str(given.get("type") or "general")
+    name = "agent_name" if dialect == "gemini" else "subagent_type"
+    rest = {key: value for key, value in given.items() if key not in ("task", "type", "background")}
+    input_: Json = {"prompt": task, name: type_names(kind, dialect)[0], **rest}
+    if dialect != "gemini":
+        input_["description"] = " ".join(task.split())[:60]
+        if given.get("background"):
+            input_["run_in_background"] = True
+
+    def back(new: Json) -> Json:
+        made = {**given, "task": new.get("prompt", "")}
+        return made if new.get(name) == input_[name] else {**made, "type": new.get(name, "")}
+
+    return input_, back
+
+
+def _plan_input(given: Json, dialect: Dialect) -> tuple[Json, Callable[[Json], Json] | None]:
+    items = [each for each in given.get("items", ()) if isinstance(each, Mapping)]
+    text = "description" if dialect == "gemini" else "content"
+    todos = []
+    for each in items:
+        said, state = each.get("text", ""), each.get("status", "pending")
+        todo = {text: said, "status": _PLAN_STATES.get(state, state)}
+        todos.append(todo if dialect == "gemini" else {**todo, "activeForm": said})
+    return {"todos": todos}, None
+
+
+def _skill_input(given: Json, dialect: Dialect) -> tuple[Json, Callable[[Json], Json]]:
+    name, words = ("name", "arguments") if dialect == "gemini" else ("skill", "args")
+    input_ = {name: given.get("name", "")} | ({words: given["arguments"]} if given.get("arguments") else {})
+    return (
+        input_,
+        lambda new: {**given, "name": new.get(name, "")} | ({"arguments": new[words]} if new.get(words) else {}),
+    )
+
+
+def _as_patch(call: ToolCallFacts) -> tuple[Json, Callable[[Json], Json]]:
+    """Return an edit as Codex makes it: a patch as the `command`, beside the fields of an edit."""
+    given = call.arguments
+    input_, changed = _edit_input(call) if call.tool == "edit_file" else _file_input(call)
+    path = given.get("path", "")
+    if call.tool == "write_file":
+        lines = [f"*** Add File: {path}", *_marked("+", given.get("content", ""))]
+    else:
+        lines = [f"*** Update File: {path}"]
+        for edit in input_.get("edits", [input_]):
+            lines += ["@@", *_marked("-", edit["old_string"]), *_marked("+", edit["new_string"])]
+    command = "\n".join(("*** Begin Patch", *lines, "*** End Patch", ""))
+
+    def back(new: Json) -> Json:
+        if new.get("command", command) != command:
+            raise ValueError("an edit cannot become another patch")
+        return changed(new) if "file_path" in new else dict(given)
+
+    return {"command": command, **input_}, back
+
+
+def _marked(mark: str, text: Any) -> list[str]:
+    return [f"{mark}{line}" for line in str(text).removesuffix("\n").split("\n")]
 
 
 def _shell_input(given: Json, dialect: Dialect) -> tuple[Json, Callable[[Json], Json]]:
@@ -171,10 +290,12 @@ def _edit_input(call: ToolCallFacts) -> tuple[Json, Callable[[Json], Json]]:
         if isinstance(edit, Mapping)
     ]
     path = _absolute(call, str(given.get("path", "")))
-    input_: Json = {"file_path": path, **edits[0]} if len(edits) == 1 else {"file_path": path, "edits": edits}
+    input_: Json = {"file_path": path, **_replacements(edits)}
 
     def back(new: Json) -> Json:
         listed = new.get("edits") or [new]
+        if len(edits) > 1 and any(new.get(key) != input_[key] for key in ("old_string", "new_string")):
+            raise ValueError("which of the edits is changed is not said")
         made = [
             {"old": each.get("old_string", ""), "new": each.get("new_string", "")}
             | ({"replace_all": True} if each.get("replace_all") else {})
@@ -183,6 +304,14 @@ def _edit_input(call: ToolCallFacts) -> tuple[Json, Callable[[Json], Json]]:
         return {**given, "path": _relative(call, new.get("file_path")), "edits": made}
 
     return input_, back
+
+
+def _replacements(edits: list[Json]) -> Json:
+    """Return the fields of an edit. A hook that knows one edit only finds the texts of all in its fields."""
+    if len(edits) == 1:
+        return edits[0]
+    old, new = ("\n".join(str(edit[key]) for edit in edits) for key in ("old_string", "new_string"))
+    return {"old_string": old, "new_string": new, "replace_all": False, "edits": edits}
 
 
 def _file_input(call: ToolCallFacts) -> tuple[Json, Callable[[Json], Json]]:

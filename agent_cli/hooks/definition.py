@@ -14,6 +14,8 @@ Event = Literal[
 ]  # fmt: skip
 CALL_EVENTS: frozenset[Event] = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
 """Events about a tool call; at other events a condition on the call never holds."""
+_SEES_FAILURES = frozenset({"aftershellexecution", "aftermcpexecution"})
+"""Events of Cursor after any call, also one that failed."""
 NOTIFICATION_EVENTS: frozenset[Event] = frozenset({"Notification", "SessionEnd", "StopFailure", "PostCompact"})
 """Events at which a hook is only notified: its answer decides nothing."""
 DECIDING: frozenset[Event] = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "PreCompact"})
@@ -39,6 +41,7 @@ _ALIASES: dict[str, Event] = {
     "beforesubmitprompt": "UserPromptSubmit",
 }
 _BY_FOLDED_NAME: dict[str, Event] = {name.lower(): name for name in get_args(Event)} | _ALIASES
+_LONGEST_LABEL = 60
 _LIST = re.compile(r"[\w\- ,|]*")
 """A matcher of only these characters is a list of names; any other is a regular expression."""
 
@@ -119,13 +122,22 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
-        return self.name or " ".join(self.line.split())[:60]
+        """Its name in messages; of a long command, the beginning and the end, where most differ."""
+        line = " ".join(self.line.split())
+        return self.name or (line if len(line) <= _LONGEST_LABEL else f"{line[:20]}…{line[-39:]}")
 
     @property
     def can_decide(self) -> bool:
         """True if its answer counts."""
-        return not self.is_async and self.event not in NOTIFICATION_EVENTS
+        is_told = self.event in NOTIFICATION_EVENTS or (self.dialect == "gemini" and self.event == "PreCompact")
+        return not self.is_async and not is_told
+
+    def is_at(self, event: Event) -> bool:
+        """Return True if the hook is run at an event. After a call, hooks of Codex, Gemini CLI and some of Cursor
+        make no difference between success and failure."""
+        if event == self.event or (event, self.event) != ("PostToolUseFailure", "PostToolUse"):
+            return event == self.event
+        return self.dialect in ("codex", "gemini") or self.written_event.lower() in _SEES_FAILURES
 
     @cached_property
     def _pattern(self) -> "re.Pattern[str] | None":
@@ -138,14 +150,22 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     @property
     def has_bad_matcher(self) -> bool:
         """True if its matcher is an invalid regular expression; it then matches everything."""
-        is_bad = self.matcher != "*" and not _LIST.fullmatch(self.matcher) and self._pattern is None
+        is_bad = self.matcher != "*" and not self._is_list and self._pattern is None
         return is_bad or self._in_command is None
+
+    @property
+    def _is_list(self) -> bool:
+        """True if its matcher is a list of names. Those of Codex, Gemini CLI and Cursor are patterns, except at
+        events of Gemini CLI that are not about a call."""
+        if self.dialect == "gemini" and self.event not in CALL_EVENTS:
+            return True
+        return self.dialect in ("native", "claude") and _LIST.fullmatch(self.matcher) is not None
 
     def is_for(self, names: Collection[str]) -> bool:
         """Return True if the hook applies to something with these names."""
         if self.matcher in ("", "*"):
             return True
-        if _LIST.fullmatch(self.matcher):
+        if self._is_list:
             listed = {word.strip() for word in re.split(r"[|,]", self.matcher)}
             return bool(listed & set(names))
         return self._pattern is None or any(map(self._pattern.search, names))

@@ -21,16 +21,22 @@ from agent_cli.sandbox.process.runner import OverdueError, ProcessError, Process
 
 from .answer import MAX_OUTPUT, Decision, HookAnswer, read_answer
 from .call_input import call_input
-from .call_names import NamedCall, ToolCallFacts, named_calls
+from .call_names import NamedCall, ToolCallFacts, named_calls, type_names
 from .condition import holds
 from .definition import Event, Hook, HookProcess
 
 _RUNS_KEPT = 200
+MOST_BESIDE = 8
+"""Number of background hooks that run at the same time; others wait for a place."""
 _SLOW_S = 0.5
 """Seconds after which a running hook is named to the user."""
 T = TypeVar("T")
 _FOLDER = re.compile(r"\$\{(CLAUDE_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|PLUGIN_ROOT|extensionPath|workspacePath)\}")
 _STRICTNESS: dict[Decision | None, int] = {None: 0, "allow": 1, "ask": 2, "deny": 3}
+_CURSOR = "1.7.0"
+"""The version of Cursor whose hooks are followed; hooks for several agents know Cursor by it."""
+_GEMINI_NOTIFICATIONS = {"permission_prompt": "ToolPermission"}
+_ABOUT_AGENTS = ("SubagentStart", "SubagentStop")
 _MODES = {"plan": "plan", "ask": "default", "auto-edit": "acceptEdits", "yolo": "bypassPermissions"}
 
 
@@ -110,18 +116,23 @@ class HookEngine:
         self.notes = notes
         """Problems in the definition files."""
         self._changed_file = changed_file
-        self.hooks = tuple(dict.fromkeys(hooks))
+        self.hooks = tuple(_distinguished(dict.fromkeys(hooks)))
         self.runs: deque[HookRun] = deque(maxlen=_RUNS_KEPT)
         self.is_off: set[str] = set()
         """Labels of the hooks the user has switched off for this session."""
         self._session = session
         self._processes = processes
         self._ran_once: set[Hook] = set()
+        self._prompt = ""
+        """The last prompt, which hooks of Gemini CLI get at the end of its turn."""
+        self._of_cursor: dict[str, str] = {}
+        """Variables that hooks of Cursor have set for later ones at the start of the session."""
         self._stops = 0
         """How many times in a row hooks have made the turn continue."""
         self._begun: dict[float, Hook] = {}
         """The hooks being awaited, by their start time."""
         self._beside: set[asyncio.Task[Any]] = set()
+        self._places = asyncio.Semaphore(MOST_BESIDE)
 
     async def aclose(self) -> None:
         """Stop the background hooks with everything they have started."""
@@ -152,7 +163,7 @@ class HookEngine:
 
     def has(self, event: Event) -> bool:
         """Return True if any hook is to be run at an event."""
-        return any(hook.event == event and hook.label not in self.is_off for hook in self.hooks)
+        return bool(self._of(event))
 
     async def before_call(self, call: ToolCallFacts) -> HookResult:
         """Run the hooks for a call about to be made."""
@@ -179,8 +190,9 @@ class HookEngine:
         """Run the hooks at an event that is not about a call. `names` are compared with matchers, `env` are
         further variables for the hooks that are awaited."""
         listed = tuple(names)
-        chosen = [hook for hook in self._of(event) if not hook.condition and (not listed or hook.is_for(listed))]
+        chosen = [hook for hook in self._of(event) if not hook.condition and _concerns(hook, listed)]
         own = {True: MappingProxyType({}), False: env}
+        self._prompt = str(facts["prompt"]) if event == "UserPromptSubmit" else self._prompt
         if event in ("Stop", "SubagentStop"):
             self._stops = self._stops + 1 if facts.get("stop_hook_active") else 0
         return await self._result(
@@ -189,10 +201,21 @@ class HookEngine:
 
     def _own_facts(self, hook: Hook, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields that an agent has under its own names at events that are not about a call."""
+        if hook.event in _ABOUT_AGENTS:
+            known = {"agent_type": type_names(str(facts.get("agent_type", "")), hook.dialect)[0]}
+            if hook.event == "SubagentStop":
+                known["agent_transcript_path"] = self._transcript(hook)
+            extra = {"subagent_type": known["agent_type"], "subagent_id": facts.get("agent_id", "")}
+            if hook.event == "SubagentStop":
+                extra |= {"status": "completed", "summary": facts.get("last_assistant_message", "")}
+            return {**known, **extra, "loop_count": self._stops} if hook.dialect == "cursor" else known
         match hook.dialect, hook.event:
             case "gemini", "Stop":
-                return {"prompt_response": facts.get("last_assistant_message", "")}
-            case "cursor", "Stop" | "SubagentStop":
+                return {"prompt": self._prompt, "prompt_response": facts.get("last_assistant_message", "")}
+            case "gemini", "Notification":
+                kind = str(facts.get("notification_type", ""))
+                return {"notification_type": _GEMINI_NOTIFICATIONS.get(kind, kind), "details": {}}
+            case "cursor", "Stop":
                 return {"status": "completed", "loop_count": self._stops}
             case "cursor", "UserPromptSubmit":
                 return {"attachments": []}
@@ -208,7 +231,7 @@ class HookEngine:
         return await self._result(asked, call.arguments)
 
     def _of(self, event: Event) -> list[Hook]:
-        return [hook for hook in self.hooks if hook.event == event and hook.label not in self.is_off]
+        return [hook for hook in self.hooks if hook.is_at(event) and hook.label not in self.is_off]
 
     async def _result(
         self, chosen: "Sequence[HookCall]", arguments: Mapping[str, Any] | None = None
@@ -221,7 +244,8 @@ class HookEngine:
         return msgspec.structs.replace(combined(answers, arguments), later=later)
 
     async def _said_later(self, asked: "HookCall") -> HookResult:
-        return combined([await self._ask(asked)])
+        async with self._places:
+            return combined([await self._ask(asked)])
 
     async def _ask(self, asked: "HookCall") -> "HookOutcome":
         hook, began = asked.hook, time.monotonic()
@@ -232,6 +256,7 @@ class HookEngine:
         finally:
             self._begun.pop(began, None)
         answer = read_answer(hook, ended)
+        self._of_cursor.update(answer.variables)
         run = HookRun(
             hook.label, hook.event, hook.source, round(time.monotonic() - began, 3), ended.exit_code,
             answer.decision, answer.failure,
@@ -241,21 +266,22 @@ class HookEngine:
 
     def _common(self, hook: Hook) -> dict[str, Any]:
         session = self._session
-        in_their_form = session.claude_transcript if hook.dialect == "claude" else None
         common: dict[str, Any] = {
             "session_id": session.session_id,
-            "transcript_path": in_their_form() if in_their_form else session.transcript,
+            "transcript_path": self._transcript(hook),
             "cwd": str(session.root),
             "hook_event_name": hook.written_event or hook.event,
         }
         if session.agent_id:
-            common |= {"agent_id": session.agent_id, "agent_type": session.agent_type}
+            kind = type_names(session.agent_type, hook.dialect)[0]
+            common |= {"agent_id": session.agent_id, "agent_type": kind}
         match hook.dialect:
             case "gemini":
                 return common | {"timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
             case "cursor":
-                extra = {"conversation_id": session.session_id, "workspace_roots": [str(session.root)]}
-                return common | extra | {"model": session.model()}
+                ids = {"conversation_id": session.session_id, "generation_id": session.session_id}
+                extra = {"workspace_roots": [str(session.root)], "cursor_version": _CURSOR, "user_email": None}
+                return common | ids | extra | {"model": session.model()}
             case "native":
                 return common | {"mode": session.mode(), "model": session.model()}
             case _:
@@ -263,6 +289,11 @@ class HookEngine:
                     "permission_mode": _MODES.get(session.mode(), "default"),
                     "model": session.model(),
                 }
+
+    def _transcript(self, hook: Hook) -> str:
+        """Return the path of the conversation's file in the form that a hook reads."""
+        in_their_form = self._session.claude_transcript if hook.dialect == "claude" else None
+        return in_their_form() if in_their_form else self._session.transcript
 
     async def _run(self, asked: "HookCall", given: bytes) -> HookProcess:
         hook = asked.hook
@@ -298,10 +329,30 @@ class HookEngine:
             env |= {"GEMINI_PROJECT_DIR": root, "GEMINI_SESSION_ID": self._session.session_id, "GEMINI_CWD": root}
         if hook.dialect == "cursor":
             env |= {"CURSOR_PROJECT_DIR": root, "CURSOR_TRANSCRIPT_PATH": self._session.transcript}
+            env |= {"CURSOR_VERSION": _CURSOR, **self._of_cursor}
         if hook.root:
             env |= {"CLAUDE_PLUGIN_ROOT": hook.root, "PLUGIN_ROOT": hook.root}
             env |= {"extensionPath": hook.root, "workspacePath": root, **dict(hook.variables)}
         return env
+
+
+def _distinguished(hooks: Iterable[Hook]) -> Iterator[Hook]:
+    """Yield hooks, with a number in the name of those that differ from others of their name only in the middle of
+    a long command: a name switches hooks off."""
+    lines: dict[str, dict[str, int]] = {}
+    for hook in hooks:
+        known = lines.setdefault(hook.label, {})
+        number = known.setdefault(hook.line, len(known) + 1)
+        yield hook if hook.name or number == 1 else msgspec.structs.replace(hook, name=f"{hook.label} #{number}")
+
+
+def _concerns(hook: Hook, names: tuple[str, ...]) -> bool:
+    """Return True if a hook is for something with one of these names; with none, it is."""
+    if hook.event in _ABOUT_AGENTS:
+        names = tuple(each for name in names for each in type_names(name, hook.dialect))
+    if hook.dialect == "gemini" and hook.event == "Notification":
+        names = tuple(_GEMINI_NOTIFICATIONS.get(name, name) for name in names)
+    return not names or hook.is_for(names)
 
 
 class HookCall(msgspec.Struct, frozen=True):

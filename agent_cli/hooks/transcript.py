@@ -22,8 +22,6 @@ from agent_cli.protocol.usage import Usage
 from .call_names import ToolCallFacts, named_calls
 
 Json = dict[str, Any]
-Understood = tuple[str, Json]
-"""The tool of a call, and its arguments under the tool's own names."""
 _STOPS = {"tool_calls": "tool_use", "length": "max_tokens"}
 
 
@@ -48,7 +46,7 @@ class ClaudeTranscript:
         session: Recorded,
         session_id: str,
         root: Path,
-        understood: Callable[[ToolCall], Understood | None],
+        understood: Callable[[ToolCall], ToolCallFacts | None],
         masked: Callable[[str], str],
         undone: Callable[[Sequence[AnyRecord]], Collection[str]],
     ) -> None:
@@ -162,8 +160,7 @@ class ClaudeTranscript:
     def _uses(self, call: ToolCall) -> Iterator[Json]:
         """Yield a call in Claude Code's terms; one that cannot be read with its arguments as written."""
         read = self._understood(call)
-        tool, arguments = read or (call.name, {})
-        for named in named_calls(ToolCallFacts(call.id, tool, arguments, self._root), "claude"):
+        for named in named_calls(read or ToolCallFacts(call.id, call.name, {}, self._root), "claude"):
             try:
                 input_ = self._without_secrets(named.input if read else _written(call))
             except RecursionError:

@@ -28,6 +28,18 @@ def types(world: World) -> str:
     return done.stdout.strip()
 
 
+def test_many_sub_agents_that_are_not_trusted_are_one_line(world: World) -> None:
+    folder = world.work / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    for number in range(60):
+        (folder / f"critic-{number}.md").write_text(CRITIC.replace("name: critic", f"name: critic-{number}"))
+    (world.work / ".mcp.json").write_text('{"mcpServers": {"db": {"command": "true"}}}')
+    world.script(Reply(text="ok"))
+    lines = [line for line in world.run("run", "go").err.splitlines() if "trusted" in line]
+    assert lines[1:] == ["60 sub-agents of this project are ignored: not trusted. Start `agent` once."]
+    assert ".mcp.json#db is ignored: not trusted" in lines[0]
+
+
 def test_a_sub_agent_of_the_project_is_there_only_as_it_was_agreed_to(world: World) -> None:
     file = world.work / ".claude" / "agents" / "critic.md"
     file.parent.mkdir(parents=True)

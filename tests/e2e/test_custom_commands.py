@@ -78,6 +78,47 @@ def test_commands_of_the_user_need_no_question_and_their_shell_follows_the_rules
     )
 
 
+def test_commands_in_folders_and_names_with_dots_are_called_as_their_authors_write_them(world: World) -> None:
+    """As OpenSpec, Spec Kit and others install theirs."""
+    command(world.home, ".claude/commands/opsx/apply.md", "Apply the change $ARGUMENTS.")
+    command(world.home, ".gemini/commands/speckit.plan.toml", 'prompt = "Plan {{args}}."')
+    command(world.home, ".claude/commands/gsd/01-plan.md", "Begin with $ARGUMENTS.")
+    command(world.home, ".claude/commands/front/test.md", "Front.")
+    command(world.home, ".claude/commands/back/test.md", "Back.")
+    world.script(*[Reply(text="Ok.")] * 4)
+    for task in ("/opsx:apply one", "/apply one", "/speckit.plan two", "/gsd:01-plan three"):
+        assert world.run("run", task).code == 0
+    said = [world.messages(at, "user")[-1].rpartition("\n")[2] for at in range(4)]
+    assert said == [*["Apply the change one."] * 2, "Plan two.", "Begin with three."]
+    world.script(*[Reply(text="Ok.")] * 2)
+    with Person(world, "--plain", is_awaited=False) as person:
+        person.wait(r"for commands\s+>")
+        person.type("/test\r")
+        person.wait("Several commands end with :test: ")
+        person.type("/front:test\r")
+        person.wait(r"(?s)Ok\..*20 out\s+>")
+        person.type("/apply four\r")
+        person.wait(r"(?s)20 out.*change four.*20 out\s+>")
+        person.leave()
+    assert [world.messages(at, "user")[-1].rpartition("\n")[2] for at in (4, 5)] == [
+        "Front.",
+        "Apply the change four.",
+    ]
+
+
+def test_a_command_may_always_have_its_product_or_owner_in_front(world: World) -> None:
+    command(world.home, ".codex/prompts/draft.md", "Draft $1.")
+    command(world.home, ".claude/commands/look.md", "Look.")
+    world.script(*[Reply(text="Ok.")] * 3)
+    for task in ("/prompts:draft it", "/claude:look", "/user:look"):
+        assert world.run("run", task).code == 0
+    said = [world.messages(at, "user")[-1].rpartition("\n")[2] for at in range(3)]
+    assert said == ["Draft it.", "Look.", "Look."]
+    world.script(Reply(text="Ok."))
+    assert world.run("run", "/codex:look").code == 0
+    assert world.messages(-1, "user")[-1].endswith("/codex:look")
+
+
 def test_a_task_that_only_looks_like_a_command_is_sent_as_it_is(world: World) -> None:
     world.script(Reply(text="Ok."), Reply(text="Ok."))
     assert world.run("run", "/usr/bin/env is odd").code == 0

@@ -142,6 +142,35 @@ def test_a_command_may_run_the_scripts_of_its_plugin(world: World) -> None:
     assert "set up: for ever" in world.messages(-1, "user")[-1]
 
 
+def test_texts_of_a_plugin_find_its_files_in_a_folder_with_a_space(world: World) -> None:
+    """As below `Application Support` on macOS."""
+    source = write(
+        world.home / "loops",
+        {
+            ".claude-plugin/plugin.json": {"name": "loops", "version": "1"},
+            "commands/go.md": (
+                "---\nallowed-tools: Bash(sh ${CLAUDE_PLUGIN_ROOT}/scripts/setup.sh:*)\n---\n"
+                "Bare: !`sh ${CLAUDE_PLUGIN_ROOT}/scripts/setup.sh one`\n"
+                'Quoted: !`sh "${CLAUDE_PLUGIN_ROOT}/scripts/setup.sh" two`\n'
+            ),
+            "scripts/setup.sh": "echo set up: $*\n",
+            "agents/critic.md": "---\nname: critic\ndescription: d\n---\nFollow ${CLAUDE_PLUGIN_ROOT}/rules.md.\n",
+        },
+    )
+    usual: dict[str, str | None] = {"AGENT_STATE_DIR": str(world.home / "my state")}
+    shown = world.run("plugin", "add", str(source), env=usual)
+    assert world.run("plugin", "add", str(source), "--yes-hash", shown.err.split()[-1], env=usual).code == 0
+    world.script(
+        Reply(calls=(Call("agent", {"task": "Look.", "type": "loops:critic"}),)),
+        Reply(text="Fine."),
+        Reply(text="ok"),
+    )
+    assert world.run("run", "/loops:go", env=usual).code == 0
+    asked = world.messages(0, "user")[-1]
+    assert "Bare: set up: one" in asked and "Quoted: set up: two" in asked
+    assert f"{world.home}/my state-plugins/store/loops/" in str(world.bodies()[1]["messages"][0])
+
+
 def test_no_at_the_question_adds_nothing(world: World) -> None:
     source = write(canary(world), {"skills/look/notes.md": "Read \x1b[2Jme.\n"})
     (source / "dangling").symlink_to("nowhere")

@@ -26,9 +26,14 @@ def test_a_file_is_a_command_and_folders_are_before_its_name(tmp_path: Path) -> 
     put(tmp_path, "git/Commit-All.md", "Commit.")
     put(tmp_path, "git/deep/er/x.md", "X.")
     put(tmp_path, "prüfen.md", "Prüfe.")
+    put(tmp_path, "speckit.plan.md", "Plan.")
+    put(tmp_path, "1st.md", "First.")
+    put(tmp_path, "gsd/01-plan.md", "Plan.")
     put(tmp_path, "notes.txt", "no")
     put(tmp_path, ".hidden.md", "no")
-    assert list(read(tmp_path)) == ["fix", "prüfen", "git:commit-all", "git:deep:er:x"]
+    assert list(read(tmp_path)) == [
+        "1st", "fix", "prüfen", "speckit.plan", "git:commit-all", "gsd:01-plan", "git:deep:er:x",
+    ]  # fmt: skip
     assert read(tmp_path / "missing") == {}
 
 
@@ -57,10 +62,10 @@ def test_the_head_describes_it_and_is_not_sent(tmp_path: Path) -> None:
 @each_row(
     ("name", "data", "problem"),
     [
-        ("review.v2.md", "x", "its name has more than letters"),
+        ("review..md", "x", "its name has more than letters"),
         ("a b.md", "x", "its name has more than letters"),
         ("\u202ex.md", "x", "its name has more than letters"),
-        ("1st.md", "x", "its name has more than letters"),
+        ("1.md", "x", "its name has more than letters"),
         ("n" * 80 + ".md", "x", "its name has more than letters"),
         ("big.md", "x" * 100_001, "larger than 100,000 bytes"),
         ("latin.md", b"caf\xe9", "not UTF-8 text (byte 3)"),
@@ -111,7 +116,7 @@ def test_each_product_has_its_own_form(tmp_path: Path) -> None:
     put(tmp_path, "gemini/none.toml", "description = 'x'")
     put(tmp_path, "gemini/ignored.md", "x")
     (claude,) = command_files(Place(tmp_path / "claude", "claude", "user"))
-    assert (claude.name, claude.allowed, claude.unused) == ("test", ("Bash(git add:*)", "Read"), ("model",))
+    assert (claude.name, claude.allowed, claude.unused) == ("front:test", ("Bash(git add:*)", "Read"), ("model",))
     none, broken, fix = command_files(Place(tmp_path / "gemini", "gemini", "user"))
     assert (fix.name, fix.text, fix.description) == ("git:fix", "Fix {{args}}.", "Fixes")
     assert "not valid TOML" in broken.problem and "no `prompt`" in none.problem

@@ -1,7 +1,10 @@
 """Arguments and shell commands of texts that stand for prompts, in the words of each product."""
 
+import subprocess
+
 from agent_cli.extensions.expansion import expand, with_variables
 from agent_cli.extensions.places import Product
+from agent_cli.policy.rules.foreign_rules import allow_rules
 from tests.costs import assert_linear
 from tests.rows import each_row
 
@@ -85,6 +88,35 @@ def test_arguments_run_nothing(product: Product, argument: str) -> None:
 def test_a_folder_with_the_name_of_a_pattern_widens_no_rule(folder: str) -> None:
     rule = "Bash(${ROOT}/run.sh --in ${HERE}:*)"
     assert with_variables(rule, {"ROOT": folder, "HERE": "/work"}) == "Bash(${ROOT}/run.sh --in /work:*)"
+
+
+def test_a_folder_at_the_beginning_of_a_rule_on_files_is_no_folder_of_the_project() -> None:
+    folder = {"ROOT": "/plug in"}
+    rules = ("Read(${ROOT}/docs/**)", "Edit( ${ROOT}/x )", "Bash(${ROOT}/run.sh:*)", "Read(docs/${ROOT})")
+    put = [with_variables(rule, folder) for rule in rules]
+    assert put == [
+        "Read(//plug in/docs/**)",
+        "Edit( //plug in/x )",
+        "Bash(/plug in/run.sh:*)",
+        "Read(docs//plug in)",
+    ]
+    assert list(allow_rules(put[:1])) == ["read(/plug in/docs/**)"]
+
+
+@each_row(
+    "line",
+    [
+        "echo ${R}/x", 'echo "${R}/x"', "echo '${R}/x'", "# don't\necho ${R}/x", 'echo "it\'s" ${R}/x',
+        "echo it\\'s ${R}/x", "echo a#b'c' ${R}/x",
+    ],
+)  # fmt: skip
+def test_a_folder_is_one_word_of_a_command_whatever_its_name(line: str) -> None:
+    folder = "/tmp/a b'c\"$d`e;f"
+    (found,) = expand(f"```!\n{line}\n```", "", "claude", variables={"R": folder}).insertions
+    done = subprocess.run(["sh", "-c", found.command], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith(f"{folder}/x\n") and not done.stderr
+    (plain,) = expand(f"```!\n{line}\n```", "", "claude", variables={"R": "/usr/plain"}).insertions
+    assert plain.command == line.replace("${R}", "/usr/plain")
 
 
 @each_row(

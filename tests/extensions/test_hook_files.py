@@ -51,7 +51,7 @@ def test_what_a_plugin_defines_and_is_not_run_is_said(tmp_path: Path) -> None:
     hooks, notes = plugin_hooks(tmp_path, "claude", "tidy", {"Nonsense": GROUPS, "Stop": [{"type": "prompt"}]})
     assert not hooks and len(notes) == 2 and all("plug-in tidy" in note for note in notes)
     hooks, notes = plugin_hooks(tmp_path, "claude", "tidy", write(tmp_path / "hooks.json", "{"))
-    assert not hooks and "is left out" in notes[0]
+    assert not hooks and notes[0].startswith("plug-in tidy (hooks.json) is left out")
     assert plugin_hooks(tmp_path, "claude", "tidy", tmp_path / "none.json") == ((), ())
 
 
@@ -68,6 +68,12 @@ def test_comments_and_trailing_commas_are_read(tmp_path: Path, name: str) -> Non
     write(tmp_path / "home" / name, text)
     (hook,) = found(tmp_path).usable
     assert hook.command == "guard"
+
+
+def test_hooks_in_another_form_are_not_left_out_in_silence(tmp_path: Path) -> None:
+    write(tmp_path / "home" / ".cursor" / "hooks.json", '{"hooks": [{"event": "stop", "command": "true"}]}')
+    (note,) = found(tmp_path).notes
+    assert note.endswith("hooks.json: its hooks are not run: `hooks` is not an object with events")
 
 
 def test_a_yes_to_a_server_named_hooks_is_none_to_the_hooks_of_its_file(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_cli.hooks.answer import read_answer
-from agent_cli.hooks.definition import DECIDING, Hook, HookProcess, event_named
+from agent_cli.hooks.definition import DECIDING, Dialect, Event, Hook, HookProcess, event_named
 from tests.rows import each_row
 
 
@@ -115,6 +115,45 @@ def test_long_text_is_cut_and_escapes_do_not_reach_the_terminal() -> None:
 )  # fmt: skip
 def test_names_of_events_of_every_dialect(written: str, event: str | None) -> None:
     assert event_named(written) == event
+
+
+@each_row(
+    ("dialect", "event", "matcher", "name", "fits"),
+    [
+        ("gemini", "PreToolUse", "write|shell", "run_shell_command", True),
+        ("codex", "PreToolUse", "mcp__memory", "mcp__memory__store", True),
+        ("codex", "PreToolUse", "^Bash$", "BashOutput", False),
+        ("cursor", "PreToolUse", "Read", "Write", False),
+        ("gemini", "SessionStart", "start", "startup", False),
+        ("claude", "PreToolUse", "Write", "TodoWrite", False),
+    ],
+)
+def test_a_matcher_is_a_pattern_where_its_agent_has_patterns_only(
+    dialect: Dialect, event: Event, matcher: str, name: str, fits: bool
+) -> None:
+    assert Hook(event, "x", matcher, dialect=dialect).is_for((name,)) is fits
+
+
+@each_row(
+    ("output", "text"),
+    [
+        ("plain", "plain"),
+        ({"stdout": "out", "stderr": "", "interrupted": False}, "out"),
+        ({"stdout": "out", "stderr": "err"}, "out\nerr"),
+        ({"type": "text", "file": {"filePath": "/a", "content": "1\n"}}, "1\n"),
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+        ({"rows": 3}, '{"rows":3}'),
+    ],
+)
+def test_a_new_result_in_the_form_of_a_tool_is_its_text(output: Any, text: str) -> None:
+    given = {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": output}}
+    assert answer(given, event="PostToolUse", dialect="claude").new_output == text
+
+
+def test_an_event_that_gemini_cli_only_tells_of_is_not_refused() -> None:
+    refused = HookProcess(2, stderr="no")
+    assert read_answer(Hook("PreCompact", "x", dialect="gemini"), refused).decision is None
+    assert read_answer(Hook("PreCompact", "x", dialect="claude"), refused).decision == "deny"
 
 
 @each_row(

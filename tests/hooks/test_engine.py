@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.hooks.call_names import ToolCallFacts
 from agent_cli.hooks.definition import Event, Hook, HttpRequest
-from agent_cli.hooks.engine import HookEngine, HookSession
+from agent_cli.hooks.engine import MOST_BESIDE, HookEngine, HookSession
 from agent_cli.sandbox.process.runner import ProcessRunner
 from tests.rows import each_row
 
@@ -60,6 +60,43 @@ async def test_a_hook_beside_the_turn_ends_with_the_session_and_all_it_started(t
         assert all(task.cancelled() for task in result.later)
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+async def test_only_some_hooks_beside_the_turn_run_at_the_same_time(tmp_path: Path) -> None:
+    line = (
+        f"mktemp {tmp_path}/running.XXXXXX >/dev/null; until test -e {tmp_path}/go; do sleep 0.01; done;"
+        f" ls {tmp_path} | grep -c running >> {tmp_path}/counts"
+    )
+    async with running(tmp_path, Hook("PostToolUse", line, is_async=True)) as engine:
+        results = [await engine.after_call(CALL, "", ok=True, duration_s=0.0) for _ in range(MOST_BESIDE + 2)]
+        async with asyncio.timeout(60):
+            while len(list(tmp_path.glob("running.*"))) < MOST_BESIDE:
+                await asyncio.sleep(0.01)
+        for _ in range(20):  # the others are not even begun
+            await asyncio.sleep(0)
+        assert len(list(tmp_path.glob("running.*"))) == MOST_BESIDE
+        assert len(engine._begun) == 0 and len(engine.runs) == 0
+        (tmp_path / "go").touch()
+        await asyncio.gather(*(task for result in results for task in result.later))
+    counts = [int(each) for each in (tmp_path / "counts").read_text(encoding="utf-8").split()]
+    assert len(counts) == MOST_BESIDE + 2 and min(counts) >= MOST_BESIDE
+
+
+async def test_hooks_with_long_commands_are_switched_off_one_by_one(tmp_path: Path) -> None:
+    """Many plug-ins begin, or begin and end, all their commands alike."""
+    begins, ends = (
+        "true 'a long beginning that all of them share, whatever they do' && ",
+        " && true 'and a long end'",
+    )
+    lines = [f"{begins}echo $ROOT/hooks/{name} >&2; exit 2" for name in ("one", "two")]
+    lines += [f"{begins}{'echo >&2; ' * count}exit 2{ends * 2}" for count in (1, 2)]
+    async with running(tmp_path, *(Hook("PreToolUse", line) for line in lines)) as engine:
+        labels = [hook.label for hook in engine.hooks]
+        assert len(set(labels)) == 4 and max(map(len, labels)) <= 63
+        assert "hooks/one" in labels[0] and "hooks/two" in labels[1] and labels[3] == f"{labels[2]} #2"
+        engine.is_off.update(labels[1:3])
+        result = await engine.before_call(CALL)
+        assert [run.hook for run in result.runs] == [labels[0], labels[3]]
 
 
 async def test_a_hook_that_runs_once_runs_once(tmp_path: Path) -> None:

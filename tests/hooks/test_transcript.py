@@ -5,8 +5,9 @@ import resource
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent_cli.engine.tool_calls.call_hooks import call_facts
 from agent_cli.hooks.transcript import ClaudeTranscript
-from agent_cli.protocol.messages import AssistantMessage, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, ToolCall, UserMessage
 from agent_cli.protocol.records import AnyRecord, CompactionSaved, Header
 from agent_cli.session.session import Session
 from agent_cli.store.session_file import StoreError
@@ -83,3 +84,22 @@ def test_a_full_disk_leaves_no_broken_line_and_what_is_missing_comes_later(tmp_p
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert LONG in "".join(texts(transcript.updated()))
     assert [each.name for each in Path(path).parent.iterdir()] == ["transcript.jsonl"]
+
+
+def test_the_files_of_a_patch_are_named(tmp_path: Path) -> None:
+    patch = "*** Begin Patch\n*** Add File: new.py\n+x\n*** Update File: a.py\n@@\n-1\n+2\n*** End Patch\n"
+    session = Session([HEADER], None, saved=True)
+    transcript = ClaudeTranscript(
+        tmp_path / "t" / "transcript.jsonl",
+        session,
+        "s1",
+        tmp_path,
+        lambda call: call_facts(call.id, call.name, {"patch": patch}, "/work"),
+        str,
+        lambda records: (),
+    )
+    session.append(AssistantMessage(id="a", text="", calls=(ToolCall("c1", "apply_patch", "{}"),)))
+    (line,) = map(json.loads, Path(transcript.updated()).read_text(encoding="utf-8").splitlines())
+    made = {each["name"]: each["input"] for each in line["message"]["content"]}
+    assert made["Write"] == {"file_path": "/work/new.py", "patch": patch, "content": "x\n"}
+    assert (made["Edit"]["file_path"], made["Edit"]["new_string"]) == ("/work/a.py", "2\n")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _MOST_LISTED = 40
 """Maximum lines of the question about a project's settings; it must fit on a screen or two."""
+_MOST_AGENTS = 3
+"""Maximum number of ignored sub-agents that are named."""
 
 
 class TrustRequest(msgspec.Struct, frozen=True):
@@ -212,10 +214,18 @@ def ask_for_trust(setup: Setup) -> None:
 
 def inert_lines(found: Sequence[TrustRequest]) -> list[str]:
     """Return the warnings on settings that are ignored because nobody can be asked: one line each, limited in
-    number."""
+    number, and one for all sub-agents if they are many."""
+    from agent_cli.extensions.agents.find import PLACE
+
+    agents = [offer for offer in found if offer.place.startswith(PLACE)]
+    if len(agents) > _MOST_AGENTS:
+        found = [offer for offer in found if offer not in agents]
+        many = [f"{len(agents)} sub-agents of this project are ignored: not trusted."]
+    else:
+        many = []
     rows = [f"{_shown(offer.place)} {offer.effect_if_denied}." for offer in found[:_MOST_LISTED]]
     more = len(found) - len(rows)
-    return [*rows, *([f"{more} more places of this project are not trusted."] if more else [])]
+    return [*rows, *many, *([f"{more} more places of this project are not trusted."] if more else [])]
 
 
 def _listed(found: Sequence[TrustRequest], most: int | None = None) -> Iterator[str]:

@@ -5,12 +5,14 @@ arguments are parsed and judged as if the model had written them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent_cli.hooks.call_names import ToolCallFacts
+from agent_cli.hooks.call_names import PatchedFile, ToolCallFacts
 from agent_cli.protocol.actions import Deny
 from agent_cli.session.event_bus import TurnScope
 from agent_cli.tools.kit.base import ToolError, ToolOutcome
@@ -119,11 +121,8 @@ class CallHooks:
 
     def _facts(self, pending: PendingCall) -> ToolCallFacts:
         external = pending.authorized.external
-        return ToolCallFacts(
-            call_id=pending.call.id,
-            tool=pending.name,
-            arguments=pending.understood,
-            folder=self._root,
+        return msgspec.structs.replace(
+            call_facts(pending.call.id, pending.name, pending.understood, self._root),
             server=external.server if external else "",
             server_tool=external.tool if external else "",
             paths=pending.authorized.writes,
@@ -133,6 +132,24 @@ class CallHooks:
     def _take_stop(self, result: "HookResult") -> None:
         if result.stop:
             self.stop_reason = result.stop_reason or result.reason or "a hook ended the turn"
+
+
+def call_facts(call_id: str, tool: str, arguments: dict[str, Any], folder: str) -> ToolCallFacts:
+    """Return what hooks learn of a call from its arguments."""
+    patched = tuple(_patched(arguments, folder)) if tool == "apply_patch" else ()
+    return ToolCallFacts(call_id, tool, arguments, folder, patched=patched)
+
+
+def _patched(arguments: dict[str, Any], folder: str) -> Iterator[PatchedFile]:
+    """Yield the changes of a patch by file; none if it cannot be read."""
+    from agent_cli.tools.files.patch_format import parse
+
+    with suppress(ToolError):
+        for file in parse(str(arguments.get("patch", ""))):
+            edits = tuple((hunk.old, hunk.new) for hunk in file.hunks)
+            for path in filter(None, (file.path, file.target)):
+                whole = os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
+                yield PatchedFile(whole, file.kind, edits)
 
 
 def _response(pending: PendingCall, outcome: ToolOutcome) -> Any:

@@ -61,8 +61,8 @@ class SessionHooks:
     async def on_prompt(self, text: str, scope: TurnScope) -> PromptRuling:
         """Run the hooks on a prompt before it is saved. Before the first prompt, the start hooks run."""
         begins, self._stops_refused = not self._has_started, 0
-        if begins:
-            await self._start(scope)
+        if begins and (refusal := await self._start(text, scope)):
+            return PromptRuling(refusal)
         said: tuple[str, ...] = ()
         if not (begins and self._is_subagent):  # its first prompt was written by the model
             result = await self._at("UserPromptSubmit", {"prompt": text}, scope)
@@ -154,14 +154,16 @@ class SessionHooks:
             return {}
         return {"agent_id": header.session_id, "agent_type": header.agent_type}
 
-    async def _start(self, scope: TurnScope) -> None:
+    async def _start(self, prompt: str, scope: TurnScope) -> str:
+        """Run the hooks on the start. Return why a sub-agent may not start; empty if it may."""
         self._has_started = True
         if self._is_subagent:
             kind = self._session.header.agent_type
-            self._at_start = (await self._at("SubagentStart", self._about_subagent(), scope, kind)).contexts
-            return
+            result = await self._at("SubagentStart", self._about_subagent() | {"task": prompt}, scope, kind)
+            self._at_start = result.contexts
+            return _refusal(result)
         if not self._engine.has("SessionStart"):
-            return
+            return ""
         import tempfile
 
         from agent_cli.tools.shell.env_file import take_variables
@@ -175,6 +177,7 @@ class SessionHooks:
         if wrong:
             scope.notice(f"What a hook wrote to CLAUDE_ENV_FILE {wrong}.")
         self._at_start = result.contexts
+        return ""
 
     async def _at(
         self,

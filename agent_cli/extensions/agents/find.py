@@ -9,10 +9,11 @@ import msgspec
 
 from agent_cli.protocol.agent_types import AgentType
 
+from ..expansion import filled
 from ..found_files import MOST_FILES, UnusableError, found_files, read_file, read_text
 from ..places import Place, unique_name
 
-_PLACE = "sub-agent in "
+PLACE = "sub-agent in "
 """Prefix of a file path in a trust place; for skills a suffix is used."""
 
 
@@ -36,7 +37,7 @@ class AgentFile(msgspec.Struct, frozen=True):
     @property
     def trust_place(self) -> str:
         """The place under which the user's consent to its content is stored."""
-        return f"{_PLACE}{self.path}"
+        return f"{PLACE}{self.path}"
 
 
 class FoundAgents(msgspec.Struct, frozen=True):
@@ -107,6 +108,7 @@ def _file(path: Path, place: Place) -> AgentFile:
     try:
         content = read_file(path, place)
         found, notes = parse_agent(read_text(content), path, place)
+        found = msgspec.structs.replace(found, instructions=filled(found.instructions, place.variables))
     except UnusableError as error:
         return AgentFile(shown, place, problem=str(error))
     return AgentFile(shown, place, content, found, notes)

@@ -5,6 +5,7 @@ noted.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -76,9 +77,9 @@ def read_plugin(root: Path, otherwise: str = "") -> Plugin:
         for other in there[1:]
     ]
     manifest = found.json(MANIFESTS[product]) if there else {}
-    name = manifest.get("name", otherwise or found.root.name)
+    name = manifest.get("name")
     return Plugin(
-        name=check_name(name if isinstance(name, str) else otherwise or found.root.name),
+        name=check_name(name if isinstance(name, str) else _as_name(otherwise or found.root.name)),
         root=found.root,
         product=product,
         version=_text(manifest.get("version")),
@@ -91,6 +92,11 @@ def read_plugin(root: Path, otherwise: str = "") -> Plugin:
         unused=(*found.unused, *found.left_out(manifest, product)),
         notes=tuple(found.notes),
     )
+
+
+def _as_name(folder: str) -> str:
+    """Return the name of a folder or repository, such as `tools.nvim`, as the name of a plug-in."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", folder).strip("-")[:64].rstrip("-") or folder
 
 
 def _text(value: Any) -> str:

@@ -74,12 +74,11 @@ def _given(messages: Iterable[Message]) -> Iterator[str]:
 
 
 def _variables(skill: Skill, setting: SkillContext) -> dict[str, str]:
-    plugin = {"CLAUDE_PLUGIN_ROOT": str(skill.place.plugin_root)} if skill.place.plugin_root else {}
     return {
         "CLAUDE_SKILL_DIR": skill.folder,
         "CLAUDE_PROJECT_DIR": setting.project,
         **({"CLAUDE_SESSION_ID": setting.session} if setting.session else {}),
-        **plugin,
+        **skill.place.variables,
     }
 
 

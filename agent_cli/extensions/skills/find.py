@@ -7,6 +7,7 @@ known skill costs one `stat`.
 """
 
 import contextlib
+import hashlib
 import os
 import time
 from collections import deque
@@ -28,7 +29,7 @@ _SETTLED_NS = 2_000_000_000
 """A folder changed less than this before it was listed may change again with the same mtime."""
 _MOST_PLACES = 100
 _LARGEST_CACHE = 64_000_000
-_VERSION = 2
+_VERSION = 3
 """Version of the cached data; other versions are discarded."""
 
 
@@ -40,6 +41,8 @@ class FoundFile(msgspec.Struct, frozen=True, array_like=True):
     head: SkillHead
     stamp: tuple[int, int, int]
     """Size, mtime in ns and inode of the file."""
+    digest: str = ""
+    """Hash of its content."""
 
 
 class _Listing(msgspec.Struct, frozen=True, array_like=True):
@@ -214,7 +217,8 @@ class _Scan:
         known = self._before.files.get(path)
         stamp = (about.st_size, about.st_mtime_ns, about.st_ino)
         if known is None or known.stamp != stamp:
-            known = FoundFile(path, _read_within(path, self._within).head, stamp)
+            text = _read_within(path, self._within)
+            known = FoundFile(path, text.head, stamp, hashlib.sha256(text.content).hexdigest()[:16])
         if known.head.problem != _OUTSIDE:
             self.now.files[path] = known
         return known
@@ -297,7 +301,8 @@ class FoundSkills(msgspec.Struct, frozen=True):
 
 
 def find_skills(places: Sequence[Place], cache: SkillCache, disabled: Collection[str] = ()) -> FoundSkills:
-    """Return the skills of some places, in order of precedence. A folder reached in several ways counts once.
+    """Return the skills of some places, in order of precedence. A folder reached in several ways counts once, and
+    so do copies of one file for several agents in the same project or home.
 
     Args:
         places: from `places.places`.
@@ -307,9 +312,16 @@ def find_skills(places: Sequence[Place], cache: SkillCache, disabled: Collection
     notes: list[tuple[str, str]] = []
     skills: dict[str, Skill] = {}
     seen: set[str] = set()
+    firsts: dict[tuple[str, str, str], tuple[Place, str]] = {}
     for place in places:
         for file in cache.files(place, notes):
-            if file.path not in seen:
+            key = place.origin, os.path.basename(os.path.dirname(file.path)), file.digest
+            home, first = firsts.setdefault(key, (place, file.path))
+            if file.path in seen:
+                continue
+            if home is not place and not place.plugin:
+                notes.append((file.path, f"it is a copy of {first}, which is used"))
+            else:
                 seen.add(file.path)
                 name = unique_name(file.head.name, place, skills.__contains__)
                 skills[name] = Skill(name, file.path, place, file.head, file.stamp)

@@ -6,6 +6,7 @@ workspace files that it names.
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from agent_cli.protocol.records import storable_json
 
 from ..types.definition import ServerDefinition
 from .configured import configured
-from .formats import FormatError, claude, codex, codex_json, cursor, gemini, of_plugin, opencode
+from .formats import FormatError, claude, codex, codex_json, cursor, gemini, of_plugin, opencode, without_effect
 
 _MAX_BYTES = 32_000_000
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
@@ -171,6 +172,7 @@ class _Found:
         except FormatError as error:
             self.notes.append(f"{source}: the MCP server {name} is left out: {error}")
             return
+        self.notes += [f"{source}: the MCP server {name}: {wrong}" for wrong in without_effect(raw)]
         (definition,) = configured({name: server}, self._env, self._root, source)
         definition = msgspec.structs.replace(definition, is_project=file.is_project)
         if self._is_known(definition):
@@ -180,6 +182,11 @@ class _Found:
             # Consent is bound to the entry, and to the workspace files that it names.
             content = storable_json([raw, files_of(definition, self._root)], "sorted")
             if not self._trusts(place, content):
+                if not server.enabled:
+                    self.notes.append(f"{source}: the MCP server {name} is switched off")
+                    return
+                if self._is_asked_about(definition):
+                    return
                 effects = tuple(_effects(name, server))
                 self.inert.append(ProjectServer(definition, place, content, effects))
                 return
@@ -191,20 +198,30 @@ class _Found:
             self.usable[definition.name] = definition
 
     def _is_known(self, definition: ServerDefinition) -> bool:
+        return self._is_hidden(definition, self.usable.get(definition.name))
+
+    def _is_asked_about(self, definition: ServerDefinition) -> bool:
+        """Return True if a nearer file has a server of this name, which the user is asked about."""
+        inert = (each.definition for each in self.inert)
+        return self._is_hidden(definition, next((each for each in inert if each.name == definition.name), None))
+
+    def _is_hidden(self, definition: ServerDefinition, nearer: ServerDefinition | None) -> bool:
         name, source = definition.name, definition.source
-        known = self.usable.get(name)
-        if known and known.fingerprint != definition.fingerprint:
+        if nearer and nearer.fingerprint != definition.fingerprint:
             self.notes.append(
-                f"{source}: the MCP server {name} is not used; {known.source} defines another of that name"
+                f"{source}: the MCP server {name} is not used; {nearer.source} defines another of that name"
             )
-        return known is not None
+        return nearer is not None
 
 
 def _files(root: Path, home: Path) -> Iterator[_File]:
     """Yield the files that may define servers, the nearest first."""
     yield _File(home / ".claude.json", _of_claude_project, claude)
     for name in SERVER_FILES_OF_PROJECTS:
-        yield _File(root / name, *_FORMATS[name], is_project=True)
+        entries, read = _FORMATS[name]
+        if name == ".mcp.json":
+            entries = _without_those_off(home)
+        yield _File(root / name, entries, read, is_project=True)
     for name in SERVER_FILES_OF_USERS:
         yield _File(home / name, *_FORMATS[name])
 
@@ -215,10 +232,56 @@ def _under(key: str) -> Entries:
 
 def _of_claude_project(content: Mapping[str, Any], root: Path) -> Any:
     """Return the servers configured in Claude Code for this folder only."""
+    return _but_off_here(_claude_project(content, root).get("mcpServers"), content, root)
+
+
+def _of_claude_user(content: Mapping[str, Any], root: Path) -> Any:
+    """Return the servers configured in Claude Code for every folder."""
+    return _but_off_here(_plain(content.get("mcpServers")), content, root)
+
+
+def _but_off_here(servers: Any, content: Mapping[str, Any], root: Path) -> Any:
+    """Return servers, those marked that `.claude.json` switches off in a folder."""
+    off = _claude_project(content, root).get("disabledMcpServers") if servers else None
+    return _switched_off(servers, off) if isinstance(servers, dict) and isinstance(off, list) else servers
+
+
+def _claude_project(content: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
+    """Return what `.claude.json` says of a folder."""
     projects = content.get("projects")
     project = json_with_comments(bytes(projects), dict[str, msgspec.Raw]).get(str(root)) if projects else None
     found = _plain(project)
-    return found.get("mcpServers") if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _without_those_off(home: Path) -> Entries:
+    """Return the reader of a project's servers of Claude Code, in whose settings some may be switched off."""
+
+    def entries(content: Mapping[str, Any], root: Path) -> Any:
+        servers = _plain(content.get("mcpServers"))
+        return _switched_off(servers, _off_in_claude(root, home)) if isinstance(servers, dict) else servers
+
+    return entries
+
+
+def _off_in_claude(root: Path, home: Path) -> set[str]:
+    """Return the names of the project's servers that settings of Claude Code switch off."""
+    places = (home / ".claude/settings.json", root / ".claude/settings.json", root / ".claude/settings.local.json")
+    listed: list[Any] = []
+    for path in places:
+        with suppress(OSError, msgspec.DecodeError, FormatError):
+            listed.append(_plain(_decoded(path).get("disabledMcpjsonServers")))
+    with suppress(OSError, msgspec.DecodeError, FormatError):
+        project = _claude_project(_decoded(home / ".claude.json"), root)
+        listed += [project.get("disabledMcpjsonServers"), project.get("disabledMcpServers")]
+    return {str(name) for names in listed if isinstance(names, list) for name in names}
+
+
+def _switched_off(servers: Mapping[str, Any], off: Collection[str]) -> dict[str, Any]:
+    return {
+        name: {**entry, "disabled": True} if isinstance(entry, dict) and name in off else entry
+        for name, entry in servers.items()
+    }
 
 
 def _of_gemini(content: Mapping[str, Any], root: Path) -> Any:
@@ -227,15 +290,8 @@ def _of_gemini(content: Mapping[str, Any], root: Path) -> Any:
     if not isinstance(servers, dict) or not isinstance(chosen, dict):
         return servers
     allowed, excluded = chosen.get("allowed"), chosen.get("excluded")
-
-    def is_off(name: str) -> bool:
-        is_left_out = isinstance(allowed, list) and name not in allowed
-        return is_left_out or (isinstance(excluded, list) and name in excluded)
-
-    return {
-        name: {**entry, "disabled": True} if isinstance(entry, dict) and is_off(name) else entry
-        for name, entry in servers.items()
-    }
+    off = {name for name in servers if isinstance(allowed, list) and name not in allowed}
+    return _switched_off(servers, off.union(excluded if isinstance(excluded, list) else ()))
 
 
 def _plain(value: Any) -> Any:
@@ -246,13 +302,16 @@ def _plain(value: Any) -> Any:
 _CLAUDE = (_under("mcpServers"), claude)
 _OF_PLUGINS: dict[str, Callable[[Any], McpServer]] = {"claude": claude, "codex": codex_json, "gemini": gemini}
 _FORMATS: dict[str, tuple[Entries, Callable[[Any], McpServer]]] = {
-    ".claude.json": _CLAUDE,
+    ".claude.json": (_of_claude_user, claude),
     ".mcp.json": _CLAUDE,
     ".codex/config.toml": (_under("mcp_servers"), codex),
     ".gemini/settings.json": (_of_gemini, gemini),
     "opencode.json": (_under("mcp"), opencode),
     "opencode.jsonc": (_under("mcp"), opencode),
     ".config/opencode/opencode.json": (_under("mcp"), opencode),
+    ".config/opencode/opencode.jsonc": (_under("mcp"), opencode),
+    ".opencode/opencode.json": (_under("mcp"), opencode),
+    ".opencode/opencode.jsonc": (_under("mcp"), opencode),
     ".cursor/mcp.json": (_under("mcpServers"), cursor),
     ".vscode/mcp.json": (_under("servers"), cursor),
 }

@@ -80,6 +80,20 @@ class _OpenCode(msgspec.Struct):
     oauth: Any = None
 
 
+_UNUSED = {
+    "envFile": "write its variables under `env`",
+    "headersHelper": "write the headers under `headers`, with `${NAME}` for secrets",
+    "authProviderType": "only logins of the server itself are supported",
+}
+"""Keys of entries that change how a server is reached and have no effect here, and what to do instead."""
+
+
+def without_effect(raw: Any) -> list[str]:
+    """Return what has no effect in an entry of any product, with a way out."""
+    keys = raw if isinstance(raw, Mapping) else {}
+    return [f"`{key}` has no effect: {instead}" for key, instead in _UNUSED.items() if keys.get(key)]
+
+
 def claude(raw: Any) -> McpServer:
     """Convert an entry of Claude Code.
 

@@ -20,7 +20,8 @@ from ..services import OwnCommand
 from ..text import lines
 from .api import Command, CommandContext, Group
 
-_NAME = r"\d*[^\W\d_][\w-]*(?::[\w-]+)*"
+_PART = r"[\w-]+(?:\.[\w-]+)*"
+_NAME = rf"(?=(?:\d+[-_])*\d*[^\W\d_]){_PART}(?::{_PART})*"
 _COMMAND = lazy_regex(rf"/(\?|{_NAME})(?:\s+(.*))?$", re.DOTALL)
 _SKILL = lazy_regex(rf"\$({_NAME})(?:\s+(.*))?$", re.DOTALL)
 
@@ -97,19 +98,23 @@ async def run(context: CommandContext, name: str, argument: str) -> None:
 
 
 async def _run_other(context: CommandContext, name: str, argument: str) -> None:
-    """Handle a name that no command has: another agent's name for a command, or a prefix."""
-    if name in SYNONYMS:
+    """Handle a name that no command has: the end of a custom command's, another agent's name for a command, or a
+    prefix."""
+    own = await asyncio.to_thread(context.host.own_commands)
+    names = [each.name for each in own if not problem_of(each)]
+    short = [each for each in names if each.endswith(f":{name}")]
+    if not short and name in SYNONYMS:
         await run(context, SYNONYMS[name], argument)
         return
-    if name in ANSWERS:
+    if not short and name in ANSWERS:
         context.say(ANSWERS[name])
         return
-    own = await asyncio.to_thread(context.host.own_commands)
-    found = beginning(name, (each.name for each in own if not problem_of(each)))
+    found = short or beginning(name, names)
     if len(found) == 1:
         await run(context, found[0], argument)
     elif found:
-        context.say(f"Several commands begin with /{name}: {_listed(found)}.")
+        which = f"end with :{name}" if short else f"begin with /{name}"
+        context.say(f"Several commands {which}: {_listed(found)}.")
     else:
         _unknown(context, name)
 

@@ -72,6 +72,14 @@ def test_an_extension_of_gemini_cli(tmp_path: Path) -> None:
     ]
 
 
+@each_row(("folder", "name"), [("tools.nvim", "tools-nvim"), ("a 1.2.0", "a-1-2-0"), ("n" * 80, "n" * 64)])
+def test_a_folder_without_a_name_in_a_manifest_gives_one(tmp_path: Path, folder: str, name: str) -> None:
+    made = write(tmp_path / folder, {"skills/look/SKILL.md": "---\nname: look\ndescription: Look.\n---\nLook.\n"})
+    assert read_plugin(made).name == name
+    with pytest.raises(PluginError, match="not a valid plug-in name"):
+        read_plugin(write(made, {".claude-plugin/plugin.json": {"name": "a b"}}))
+
+
 def test_a_plugin_of_claude_code_needs_no_manifest(tmp_path: Path) -> None:
     write(tmp_path / "quiet", {"SKILL.md": "---\nname: x\ndescription: y\n---\nz\n"})
     found = read_plugin(tmp_path / "quiet")

@@ -43,6 +43,19 @@ def test_skills_of_one_name_in_one_place_can_all_be_called(machine: Machine) -> 
     assert machine.names() == names
 
 
+def test_copies_of_a_skill_for_several_products_count_once(machine: Machine) -> None:
+    """As installers of skills make them; not in different words, and not yours and the project's."""
+    for folder in (machine.project / ".agents", machine.project / ".claude", machine.home / ".cursor"):
+        write_skill(folder / "skills/deploy")
+        write_skill(folder / "skills/look", folder.name)
+    assert machine.names() == ["claude:look", "deploy", "look", "user:deploy", "user:look"]
+    copies = [(Path(path).parts[-4], why) for path, why in machine.find().notes if "copy" in why]
+    first = machine.project / ".agents/skills/deploy/SKILL.md"
+    assert copies == [(".claude", f"it is a copy of {first}, which is used")]
+    write_skill(machine.project / ".claude/skills/deploy", "Otherwise now.")
+    assert "claude:deploy" in machine.names()
+
+
 def test_skills_of_a_plugin_have_its_name(machine: Machine, tmp_path: Path) -> None:
     write_skill(tmp_path / "plug/skills/deploy")
     place = Place(tmp_path / "plug/skills", "claude", "plugin", "acme")

@@ -229,6 +229,43 @@ def test_gemini_says_how_an_address_is_reached_and_which_servers_are_off(files: 
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("place", "off"),
+    [
+        ("home/.claude/settings.json", {"disabledMcpjsonServers": ["a"]}),
+        ("work/.claude/settings.local.json", {"disabledMcpjsonServers": ["a"]}),
+        ("home/.claude.json", {"projects": {"{root}": {"disabledMcpServers": ["a", "c"]}}}),
+    ],
+)
+def test_a_server_that_claude_code_has_switched_off_is_not_asked_about(files: Files, place: str, off: Any) -> None:
+    files.write("work/.mcp.json", {"mcpServers": {name: {"command": "x"} for name in ("a", "b")}})
+    files.write(place, json.dumps(off).replace("{root}", str(files.root)))
+    found = files.found()
+    assert [each.definition.name for each in found.inert] == ["b"] and not found.usable
+    assert any(note.endswith("the MCP server a is switched off") for note in found.notes)
+
+
+def test_the_users_servers_that_claude_code_has_switched_off_in_a_folder_are_off_there(files: Files) -> None:
+    servers = {name: {"command": name} for name in ("a", "b")}
+    here, there = ({str(folder): {"disabledMcpServers": ["a"]}} for folder in (files.root, "/elsewhere"))
+    for projects, states in ((here, [False, True]), (there, [True, True])):
+        files.write("home/.claude.json", {"mcpServers": servers, "projects": projects})
+        assert [each.enabled for each in files.found().usable] == states
+
+
+def test_what_changes_the_way_to_a_server_and_has_no_effect_is_said(files: Files) -> None:
+    entry = {"command": "x", "envFile": "${workspaceFolder}/.env"}
+    files.write("home/.cursor/mcp.json", {"mcpServers": {"a": entry, "b": {"command": "y"}}})
+    assert [note.partition("MCP server ")[2] for note in files.found().notes] == [
+        "a: `envFile` has no effect: write its variables under `env`"
+    ]
+
+
+def test_comments_in_the_users_file_of_opencode(files: Files) -> None:
+    files.write("home/.config/opencode/opencode.jsonc", '{/* mine */ "mcp": {"a": {"command": ["x"]}}}')
+    assert files.only().command == ("x",)
+
+
 def test_the_home_of_an_editor_and_the_project_of_claude_code_are_folders(files: Files) -> None:
     home = {"a": {"command": "${userHome}/bin/a", "args": ["--at=${userHome}"]}}
     files.write("home/.cursor/mcp.json", {"mcpServers": home})
@@ -284,6 +321,18 @@ def test_the_nearest_definition_counts(files: Files) -> None:
     assert len(found.notes) == 5 and all(
         "config.yaml defines another of that name" in note for note in found.notes
     )
+
+
+def test_the_user_is_asked_about_a_name_once(files: Files) -> None:
+    """Many projects bring the same servers for several agents, with small differences."""
+    files.write("work/.mcp.json", {"mcpServers": {"a": {"command": "x", "args": ["1"]}, "b": {"command": "b"}}})
+    files.write("work/.opencode/opencode.json", {"mcp": {"a": {"command": ["x", "2"]}, "c": {"command": ["c"]}}})
+    files.write("work/.cursor/mcp.json", {"mcpServers": {"b": {"command": "b"}}})
+    found = files.found()
+    asked = [(each.definition.name, each.place.partition("/work/")[2]) for each in found.inert]
+    assert asked == [("a", ".mcp.json#a"), ("b", ".mcp.json#b"), ("c", ".opencode/opencode.json#c")]
+    (hidden,) = found.notes
+    assert "opencode.json: the MCP server a is not used; " in hidden and ".mcp.json defines another" in hidden
 
 
 def test_the_same_definition_twice_is_one_server(files: Files) -> None:

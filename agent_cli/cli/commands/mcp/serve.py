@@ -17,7 +17,7 @@ from agent_cli.serve.served import TASK, Served, ToolSpec
 
 from ...services.completion import shared, with_options
 from ...services.serving import RunningSession, until_stopped
-from ...services.trust_prompt import pending_trust_requests
+from ...services.trust_prompt import inert_lines, pending_trust_requests
 
 _WITHOUT = ("ask_user", "finish", "update_plan", "mcp")
 """Tools of no use to a client, which has its own equivalents."""
@@ -39,8 +39,8 @@ def serve(
     output."""
     chosen = ParsedOptions("agent", given)
     setup = Setup(chosen)
-    for offer in pending_trust_requests(setup):
-        print(f"agent: {offer.place} {offer.effect_if_denied}. Start `agent` once.", file=sys.stderr)
+    for line in inert_lines(pending_trust_requests(setup)):
+        print(f"agent: {line} Start `agent` once.", file=sys.stderr)
     words = [word.strip() for word in tools.split(",") if word.strip()] if tools is not None else None
     return asyncio.run(_serve(chosen, setup, words))
 

@@ -29,7 +29,7 @@ def report(setup: Setup, plugin: Plugin) -> Iterator[str]:
     yield from (f"    {each}" for each in runs)
     unused = (*plugin.unused, *effects.agent_lines(plugin))
     notes = (*plugin.notes, *effects.hooks_of(plugin)[1], *servers_of(setup, plugin).notes)
-    for title, lines in (("Not used:", unused), ("Cannot be read:", notes)):
+    for title, lines in (("Not used:", unused), ("Left out:", notes)):
         if lines:
             yield f"  {title}"
             yield from (f"    {line(each)}" for each in lines)

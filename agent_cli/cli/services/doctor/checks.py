@@ -13,7 +13,7 @@ from typing import Literal
 from agent_cli.bootstrap.sandbox_setup import measured, wanted_for
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import KEY_FILE, KeyedEnvironment, keyed
-from agent_cli.config.dirs import defines_servers, has_plugins, worktrees_dir
+from agent_cli.config.dirs import defines_servers, has_plugins, home_dir, worktrees_dir
 from agent_cli.config.layer import ConfigError
 from agent_cli.fs.which import program
 from agent_cli.model import routing
@@ -24,7 +24,7 @@ from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
 from agent_cli.ui.text.lines import number
 
-from ..extensions.unused_files import unused_files
+from ..extensions.unused_files import unused_files, unused_files_of_user
 from .endpoint import Finding, examine
 
 _ENOUGH_MB = 100
@@ -72,7 +72,9 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
     if small := setup.config.small_model:
         yield await _found("small model", "note", _other_model(setup, small, "small_model"))
     root = setup.workspace.root
-    if unused := [f"{path.relative_to(root)} ({why.partition(':')[0]})" for path, why in unused_files(root)]:
+    every = ((str(path.relative_to(root)), why) for path, why in unused_files(root))
+    yours = ((f"~/{path.relative_to(home_dir())}", why) for path, why in unused_files_of_user(home_dir()))
+    if unused := [f"{path} ({why.partition(':')[0]})" for path, why in (*every, *yours)]:
         todo = "`agent doctor --files` says more of each, and lists what is read."
         yield Finding("note", "not used", ", ".join(unused), todo)
     yield await _found("git", "note", _git(setup))

@@ -16,7 +16,7 @@ from agent_cli.extensions.places import unique_name
 from agent_cli.policy.rules.foreign_rules import allow_rules
 from agent_cli.protocol.operations import UserInput
 from agent_cli.tools.kit.base import ToolError
-from agent_cli.ui.commands.registry import is_built_in
+from agent_cli.ui.commands.registry import is_built_in, parse
 from agent_cli.ui.services import OwnCommand, OwnPrompt
 
 if TYPE_CHECKING:
@@ -41,12 +41,11 @@ def own_commands(setup: Setup) -> tuple[OwnCommand, ...]:
 
 def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
     """Return the current prompt of a command; None if there is none of this name."""
-    file = next((file for known, file in commands(setup) if known == name), None)
+    known = list(commands(setup))
+    file = next((file for each, file in known if each == name), None) or _of_owner(known, name)
     if file is None:
         return None
-    variables = {"CLAUDE_PROJECT_DIR": str(setup.workspace.root)}
-    if file.place.plugin_root:
-        variables["CLAUDE_PLUGIN_ROOT"] = str(file.place.plugin_root)
+    variables = {"CLAUDE_PROJECT_DIR": str(setup.workspace.root), **file.place.variables}
     found = expand(file.text, argument, file.place.product, names=file.arguments, variables=variables)
     allowed = tuple(allow_rules(with_variables(each, variables) for each in file.allowed))
     shown = f"{file.text}\n\n(allowed until the turn ends: {', '.join(allowed)})" if allowed else file.text
@@ -62,14 +61,32 @@ def own_prompt(setup: Setup, name: str, argument: str) -> OwnPrompt | None:
     return _as_agreed(setup, prompt)
 
 
-def called_prompt(setup: Setup, line: str) -> UserInput | None:
-    """Return the input for a line that calls a command; None if no command has this name.
+def _of_owner(known: Sequence[tuple[str, CommandFile]], name: str) -> CommandFile | None:
+    """Return the command of a name with its product or owner in front, whether it needs that or not. Codex calls
+    its own `/prompts:NAME`."""
+    owner, _, rest = name.partition(":")
+    owner = "codex" if owner == "prompts" else owner
+    files = (file for _, file in known if file.name == rest and not file.problem)
+    return next((file for file in files if owner in (file.place.product, file.place.origin)), None)
+
+
+def called_prompt(setup: Setup, line: str, *, by_end: bool = False) -> UserInput | None:
+    """Return the input for a line that calls a command; None if no command has this name. With `by_end`, the line
+    has the end of a name, such as `fix` for `git:fix`, which counts if no other name ends so.
 
     Raises:
         UsageError: the command cannot be used, or comes with the project and is not approved.
     """
-    name, _, argument = line.removeprefix("/").partition(" ")
-    prompt = own_prompt(setup, name, argument.strip())
+    called = parse(line)
+    if called is None:
+        return None
+    name, argument = called
+    if by_end:
+        ending = [known for known, file in commands(setup) if known.endswith(f":{name}") and not file.problem]
+        if len(ending) != 1 or is_built_in(name):
+            return None
+        name = ending[0]
+    prompt = own_prompt(setup, name, argument)
     return usable_input(prompt, name) if prompt is not None else None
 
 

@@ -21,7 +21,7 @@ from agent_cli.ui.text.lines import number
 from agent_cli.workspace.instructions import InstructionFiles
 
 from .custom_commands import commands
-from .unused_files import unused_files
+from .unused_files import unused_files, unused_files_of_user
 
 FileState = Literal["read", "inert", "unused", "note"]
 """`inert`: not used before the user approves it. `note`: part of it is invalid or has no effect."""
@@ -44,7 +44,8 @@ def file_lines(setup: Setup) -> list[FileLine]:
     sources: tuple[Callable[[Setup], Iterator[FileLine]], ...] = (
         _configuration, _instructions, _skills, _commands, _agents, _hooks, _servers,
     )  # fmt: skip
-    unused = (_line(setup, path, "unused", why) for path, why in unused_files(setup.workspace.root))
+    every = (*unused_files(setup.workspace.root), *unused_files_of_user(home_dir()))
+    unused = (_line(setup, path, "unused", why) for path, why in dict(every).items())
     return [*(line for source in sources for line in source(setup)), *unused]
 
 

@@ -56,6 +56,36 @@ def test_doctor_names_what_is_there_and_not_used(world: World) -> None:
     assert "`agent doctor --files`" in done.out
 
 
+def test_protections_and_instructions_of_other_agents_are_not_left_out_in_silence(world: World) -> None:
+    rules = {"permissions": {"deny": ["Read(./.env)"]}}
+    for folder, name, text in (
+        (world.work, ".claude/settings.json", json.dumps(rules)),
+        (world.work, ".claude/settings.local.json", '{"permissions": {"allow": ["Read"]}}'),
+        (world.work, ".cursorignore", "secrets/"),
+        (world.work, "opencode.json", '{"permission": {"bash": "ask"}, "agent": {"x": {}}}'),
+        (world.home, ".gemini/settings.json", '{"tools": {"exclude": ["run_shell_command(rm)"]}}'),
+        (world.home, ".claude/settings.json", json.dumps(rules)),
+        (world.home, ".claude/CLAUDE.md", "Be brief."),
+    ):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    found = {each["path"]: each["what"] for each in json.loads(world.run("doctor", "--files", "--json").out)}
+    assert set(found) == {
+        ".claude/settings.json (permissions.deny)", "~/.claude/settings.json (permissions.deny)",
+        "opencode.json (permission)", "opencode.json (agent)", "~/.gemini/settings.json (tools.exclude)",
+        ".cursorignore", "~/.claude/CLAUDE.md",
+    }  # fmt: skip
+    assert (
+        "write them under `permissions` in .agent/config.yaml" in found[".claude/settings.json (permissions.deny)"]
+    )
+    assert ".agentignore" in found[".cursorignore"] and "`@~/.claude/CLAUDE.md`" in found["~/.claude/CLAUDE.md"]
+    said = world.run("doctor").out
+    assert (
+        ".claude/settings.json (permissions.deny) (permission rules of Claude Code)" in said
+        and "~/.claude/CLAUDE.md" in said
+    )
+
+
 def test_doctor_lists_every_file_with_its_state_and_cost(world: World) -> None:
     def put(name: str, text: str, folder: Path = world.work) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
