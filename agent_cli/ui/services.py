@@ -219,6 +219,10 @@ class FrontEndServices(Protocol):
     def sessions(self) -> tuple[SessionLine, ...]:
         """Return the saved sessions of this directory, newest first."""
 
+    async def find_session(self, name: str) -> tuple[str, str]:
+        """Return the id of the one saved session, of any directory, whose id begins with `name` or whose title it is;
+        or an empty id and why there is none."""
+
     async def search(self, query: str) -> tuple[SearchHit, ...]:
         """Search the messages of all sessions; return the hits, best first."""
 

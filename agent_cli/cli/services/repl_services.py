@@ -16,6 +16,7 @@ from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import AgentTranscript, ServerStatus
 from agent_cli.protocol.messages import Image
 from agent_cli.store.catalog import MOST_LISTED, totals
+from agent_cli.store.file_names import id_in
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui import services
@@ -44,6 +45,13 @@ class SessionHost:
                 services.SessionLine(info.id, info.title, ago(info.updated), info.cwd, turns, used.cost_usd)
             )
         return tuple(lines)
+
+    async def find_session(self, name: str) -> tuple[str, str]:
+        try:
+            path = await asyncio.to_thread(self._setup.sessions.find, name)
+        except StoreError as error:
+            return "", str(error)
+        return id_in(path), ""
 
     async def search(self, query: str) -> tuple[services.SearchHit, ...]:
         hits = await asyncio.to_thread(self._setup.sessions.search, query)

@@ -35,15 +35,24 @@ async def sessions(context: CommandContext, argument: str) -> None:
 
 async def resume(context: CommandContext, argument: str) -> None:
     """`/resume [ID]`: open a saved session."""
-    known = context.host.sessions()
     if not argument:
-        await _open_picked(context, known[:_MAX_ROWS])
+        await _open_picked(context, context.host.sessions()[:_MAX_ROWS])
         return
-    found = [line.id for line in known if line.id.startswith(argument)]
-    if len(found) == 1:
-        context.exit_repl(ExitReason("resume", found[0]))
+    found, problem = await context.host.find_session(argument)
+    if problem:
+        context.say(lines.sentence(clean(problem)))
     else:
-        context.say("No session begins with that." if not found else f"{len(found)} sessions begin with that.")
+        _open(context, found)
+
+
+def _open(context: CommandContext, session_id: str) -> None:
+    now = context.client.snapshot()
+    if session_id == now.session_id:
+        context.say("This session is open already.")
+    elif now.busy:
+        context.say(_RUNS)
+    else:
+        context.exit_repl(ExitReason("resume", session_id))
 
 
 async def _open_picked(context: CommandContext, found: tuple[SessionLine, ...]) -> None:
@@ -55,14 +64,8 @@ async def _open_picked(context: CommandContext, found: tuple[SessionLine, ...]) 
         context.say(_NONE)
         return
     picked = await context.pick("Which session? (/search WORDS finds what was said)", choices)
-    if not picked:
-        return
-    if picked == own:
-        context.say("This session is open already.")
-    elif context.client.snapshot().busy:
-        context.say(_RUNS)
-    else:
-        context.exit_repl(ExitReason("resume", picked))
+    if picked:
+        _open(context, picked)
 
 
 def _facts(line: SessionLine, is_open: bool = False) -> str:

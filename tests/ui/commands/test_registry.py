@@ -185,7 +185,7 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/fork x", "/fork N"),
         ("/diff", "+new"),
         ("/plan", "no plan"),
-        ("/resume zzz", "No session"),
+        ("/resume zzz", "There is no session with the ID or name 'zzz'; look elsewhere."),
         ("/undo x", "number"),
         ("/jobs stop", "/jobs stop needs the number of a job"),
         ("/jobs kep 2", "/jobs cannot kep. /jobs stop N ends one"),
@@ -247,7 +247,11 @@ def test_what_counts_as_a_command(text: str, known: bool) -> None:
 async def test_leaving() -> None:
     assert (await run("/quit")).left == ExitReason("quit")
     assert (await run("/new")).left == ExitReason("new")
-    assert (await run("/resume abc")).left == ExitReason("resume", "abc123")
+    for named in ("abc", "fix the parser"):
+        assert (await run(f"/resume {named}", session_id="other")).left == ExitReason("resume", "abc123")
+    assert (await run("/resume def")).left == ExitReason("resume", "def456"), "of another directory, as /search lists"
+    own = await run("/resume abc")
+    assert own.left is None and own.said == ["This session is open already."]
 
 
 async def test_what_cannot_wait_is_refused_while_a_turn_runs() -> None:
