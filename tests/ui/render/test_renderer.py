@@ -238,6 +238,39 @@ def test_an_approved_diff_is_shown_once() -> None:
     assert "+new" in shown(done)
 
 
+def test_live_lines_stay_where_they_are_when_they_become_permanent() -> None:
+    view, printed = renderer(), ""
+
+    def row(part: str) -> int:
+        """Where a text stands on the screen: what is printed, and the live lines below it."""
+        nonlocal printed
+        printed += view.take()
+        screen = [*printed.split("\n")[:-1], *view.frame((), 20)]
+        (found,) = [at for at, line in enumerate(screen) if part in line]
+        return found
+
+    view.handle(ev.TurnStarted(turn_id="t", text="Please"))
+    waits = row("Esc stops")
+    view.handle(ev.ReasoningDelta(text="A thought"))
+    assert row("A thought") == waits
+    view.handle(ev.TextDelta(text="One"))
+    assert row("A thought") == waits
+    live = row("One")
+    view.handle(ev.TextDelta(text=" word.\n\nAnd"))
+    assert row("One word.") == live
+    view.handle(answered("One word.\n\nAnd"))
+    view.handle(started("shell", "make test"))
+    live = row("make test")
+    view.handle(finished(command="make test", title="make test"))
+    assert row("make test") == live
+    view.handle(finished(tool="read_file", title="a.py"))
+    live = row("a.py")
+    view.handle(ev.TextDelta(text="Two"))
+    assert row("a.py") == live and row("Two") == live + 2
+    view.handle(ev.TextDelta(text=" words.\n\nEnd"))
+    assert row("Two words.") == live + 2
+
+
 def test_a_command_stands_once_while_it_asks() -> None:
     view = renderer()
     item = approval_item("c1", "shell", "make …", "make all", "command", "why", "rule", "", "{}", "")
