@@ -378,7 +378,7 @@ class SessionFile:
                 os.close(self._fd)
                 self._hold(os.dup(descriptor))  # shares the lock
         except OSError as error:
-            reason = f"cannot write session {self.path}, which was removed, again: {error.strerror}."
+            reason = f"{error.strerror}: cannot write session {self.path}, which was removed, again."
             raise StoreError(f"{reason} {_NOT_SAVED}. Fix that and try again.") from error
 
     def _replaced(self) -> StoreError:
@@ -406,7 +406,7 @@ class SessionFile:
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
-            f"cannot write session {self.path}: {error.strerror}. {_NOT_SAVED}. "
+            f"{error.strerror}: cannot write session {self.path}. {_NOT_SAVED}. "
             "To go on, free some space and try again."
         )
 
@@ -435,7 +435,7 @@ def write_session(
         files.sync_folder(path.parent, disk)
     except OSError as error:
         raise StoreError(
-            f"cannot write session {path}: {error.strerror}. Nothing was changed; free some space or fix the "
+            f"{error.strerror}: cannot write session {path}. Nothing was changed; free some space or fix the "
             "folder's permissions and try again."
         ) from error
 
