@@ -93,6 +93,8 @@ class PlainRepl:
         self._at_end = False
         self._prompted = False
         """True if the cursor is after a prompt of this REPL."""
+        self._typed = ""
+        """The prompt that the terminal itself has echoed, until its turn starts."""
         self._reader = LineReader(stdin)
         self._left = asyncio.Event()
         self._changed = asyncio.Event()
@@ -178,6 +180,8 @@ class PlainRepl:
         elif piped and shell_command(line):
             self.say(_NO_PIPED_COMMANDS)
         elif line.strip():
+            if self._terminal and not self._conversation.open:
+                self._typed = line.strip()
             await self._conversation.send(line)
         self._flush()
         self._invite()
@@ -197,6 +201,9 @@ class PlainRepl:
 
     async def _consume(self) -> None:
         async for event in self._conversation.events():
+            if isinstance(event, ev.TurnStarted) and self._typed and event.text.strip() == self._typed:
+                event = msgspec.structs.replace(event, text="")  # it is on the line above already
+                self._typed = ""
             self._renderer.handle(event)
             match event:
                 case ev.SessionStarted(resumed=True):
