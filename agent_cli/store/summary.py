@@ -124,7 +124,9 @@ def _take(outline: SessionSummary, record: AnyRecord) -> None:
             _note_branch(outline, record.context)
         case AssistantMessage():
             _say(outline, record, "agent", record.text)
-        case ModelCalled(cost_usd=cost) if cost is not None:
+        case ModelCalled(cost_usd=cost) if cost or (
+            cost is not None and record.usage
+        ):  # not a request that failed
             outline.cost_usd = (outline.cost_usd or 0.0) + cost
         case Named():
             outline.name = record.title.strip()

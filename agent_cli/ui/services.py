@@ -10,6 +10,7 @@ from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import AgentTranscript, ServerStatus
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
+from agent_cli.protocol.usage import Totals
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,7 +25,7 @@ class SessionLine(msgspec.Struct, frozen=True):
     """Time as shown, such as `2 h ago`."""
     cwd: str
     turns: int
-    cost_usd: float | None
+    used: Totals
 
 
 class SearchHit(msgspec.Struct, frozen=True):
@@ -220,8 +221,8 @@ class FrontEndServices(Protocol):
         """Return the saved sessions of this directory, newest first."""
 
     async def find_session(self, name: str) -> tuple[str, str]:
-        """Return the id of the one saved session, of any directory, whose id begins with `name` or whose title it is;
-        or an empty id and why there is none."""
+        """Return the id of the one saved session, of any directory, whose id begins with `name` or whose title is
+        `name`; or an empty id and why there is none."""
 
     async def search(self, query: str) -> tuple[SearchHit, ...]:
         """Search the messages of all sessions; return the hits, best first."""

@@ -41,9 +41,7 @@ class SessionHost:
         lines = []
         for info in self._setup.sessions.list(self._setup.root, limit=MOST_LISTED):
             turns, used = totals(Path(info.path))
-            lines.append(
-                services.SessionLine(info.id, info.title, ago(info.updated), info.cwd, turns, used.cost_usd)
-            )
+            lines.append(services.SessionLine(info.id, info.title, ago(info.updated), info.cwd, turns, used))
         return tuple(lines)
 
     async def find_session(self, name: str) -> tuple[str, str]:

@@ -69,9 +69,8 @@ async def _open_picked(context: CommandContext, found: tuple[SessionLine, ...]) 
 
 
 def _facts(line: SessionLine, is_open: bool = False) -> str:
-    cost = [] if line.cost_usd is None else [f"${line.cost_usd:.2f}"]
     turns = lines.number(line.turns, "turn")
-    return clean(" · ".join([*["open"] * is_open, line.when, turns, *cost]))
+    return clean(" · ".join([*["open"] * is_open, line.when, turns, lines.money(line.used)]))
 
 
 async def new(context: CommandContext, argument: str) -> None:

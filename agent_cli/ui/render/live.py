@@ -115,8 +115,8 @@ class Live:
     def draw(
         self, tail: list[str], queued: tuple[str, ...], now: float, rows: int, width: int, above: Kind = ""
     ) -> list[str]:
-        """Return the live region, at most `rows` lines; of the answer's tail the newest lines are shown. What is
-        `above` the other lines decides whether a blank one, which stays when a result replaces them, precedes them."""
+        """Return the live region, at most `rows` lines; of the answer's tail the newest lines are shown. The
+        other lines have a blank one before them if their results will have one below what is `above`."""
         spinner = _SPINNER[int(now * 10) % len(_SPINNER)]
         calls = [
             *self._calls(spinner, now, width),

@@ -130,8 +130,8 @@ class Renderer:
             return [f"(could not draw: {type(problem).__name__})"]
 
     def _below(self, kind: Kind, rows: list[str], above: Kind) -> tuple[list[str], Kind]:
-        """Return rows that are not permanent yet with the blank row that they will have when they are printed, so that
-        nothing moves then; and the kind of the last row."""
+        """Return rows that are not permanent yet with the blank row before them that they will have when
+        they are printed, so that nothing moves then; and the kind of the last row."""
         if not rows:
             return rows, above
         return ["", *rows] if rows[0] and above not in ("", kind) else rows, kind
