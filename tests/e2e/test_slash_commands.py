@@ -140,6 +140,7 @@ def test_a_session_of_another_directory_that_a_search_found_is_opened_by_its_id(
         assert session
         person.say(f"/resume {session[1]}")
         person.wait(r"(?s)elsewhere\s+/help for commands · resumed")
+        assert re.search(rf"▌ /resume {session[1]}\n *\nagent ", person.text), "a blank line before the session"
         person.ask("and now?")
         person.leave()
     assert [text for text in world.messages() if "quantities" in text], "the conversation goes on"
