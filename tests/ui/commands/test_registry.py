@@ -30,7 +30,7 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.usage import CostLine, Totals, Usage
 from agent_cli.ui.commands import conversation, registry
-from agent_cli.ui.commands.api import Choice, ExitReason, Group
+from agent_cli.ui.commands.api import Choice, ExitReason, Group, KeyGroup
 from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
 from agent_cli.ui.services import OwnPrompt, PluginLine, SessionLine
 from agent_cli.ui.text import lines
@@ -51,7 +51,10 @@ class Desk:
         self.clipboard: list[str] = []
         self._picks, self._terminal = list(picks), terminal
 
-    keys = ("Enter sends.",)
+    keys = (
+        KeyGroup("Input", (("Enter", "send " * 30), ("Ctrl-D", "quit"))),
+        KeyGroup("", (("", "Enter sends."),)),
+    )
     columns = 80
 
     async def submit(self, operation: Operation) -> None:
@@ -395,6 +398,19 @@ async def test_a_picked_session_is_opened_unless_a_turn_runs() -> None:
     assert listed.left is None and not listed.offered and "fix the parser" in listed.text
     own = await run("/sessions", "abc123")
     assert own.left is None and own.offered[0][1][0].detail == "open · 2 h ago · 3 turns · $0.25"
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+async def test_keys_stand_in_a_column_before_what_they_do(width: int) -> None:
+    desk = Desk()
+    desk.columns = width
+    await registry.run(desk, "keys", "")
+    title, *rows, last = desk.text.split("\n")
+    assert (title, last) == ("Input", "Enter sends.") and max(map(len, rows)) <= min(width, 80)
+    starts = {row.index("send") for row in rows if "send" in row} | {
+        row.index("quit") for row in rows if "quit" in row
+    }
+    assert starts == {6 if width < 60 else 26} and [row for row in rows if row.startswith("  Enter")]
 
 
 async def test_a_session_without_known_prices_is_not_listed_as_free() -> None:
