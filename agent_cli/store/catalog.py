@@ -192,7 +192,7 @@ class Sessions:
         try:
             file, loaded = SessionFile.open(path)
         except SessionLocked as error:
-            raise SessionLocked(f"{error} To name it now, type /rename there.") from error
+            raise SessionLocked(path, "type /rename there, or close it first") from error
         try:
             before = path.stat()
             name = " ".join(title.split())[:_LONGEST_NAME]

@@ -38,7 +38,12 @@ class StoreError(Exception):
 
 
 class SessionLocked(StoreError):
-    """Another process is writing this session."""
+    """Another process is writing this session; `advice` says what to do instead."""
+
+    def __init__(self, path: Path, advice: str = "") -> None:
+        self.path = path
+        advice = advice or f"close it there first, or read it with `agent sessions show {id_in(path)}`"
+        super().__init__(f"session {path.stem} is in use by another process: {advice}")
 
 
 class CorruptLine(msgspec.Struct, frozen=True):
@@ -473,7 +478,4 @@ def _lock(descriptor: int, path: Path) -> None:
         ) from error
     if not is_ours:
         os.close(descriptor)
-        raise SessionLocked(
-            f"session {path.stem} is in use by another process. Close it there, read it with "
-            f"`agent sessions show {id_in(path)}`, or add --fork to work on a copy."
-        )
+        raise SessionLocked(path)

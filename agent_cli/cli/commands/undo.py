@@ -170,9 +170,10 @@ def _read(path: Path, asked: _UndoOptions) -> tuple[SessionFile | None, Loaded]:
         return None, read_session(path)
     try:
         return SessionFile.open(path)
-    except SessionLocked:
+    except SessionLocked as error:
         if not asked.dry_run:
-            raise
+            word = "resolve" if asked.resolve else asked.word
+            raise SessionLocked(path, f"type /{word} there, or close it first") from error
         return None, read_session(path)
 
 

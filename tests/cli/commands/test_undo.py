@@ -112,7 +112,13 @@ def test_while_another_process_holds_the_session_it_can_be_looked_at(changed: Wo
         dry = changed.run("undo", "--dry-run")
         assert (dry.code, dry.err) == (0, "") and "  modified  a.txt  +1 -1\n" in dry.out
         assert dry.out.startswith("note: another process uses the session")
-        assert changed.run("undo").code != 0 and files(changed) == AFTER
+        for words, command in (
+            (["undo"], "/undo"), (["redo"], "/redo"), (["undo", "--resolve", "old"], "/resolve")
+        ):  # fmt: skip
+            refused = changed.run(*words)
+            assert refused.code == 1 and files(changed) == AFTER
+            told = f"is in use by another process: type {command} there, or close it first"
+            assert told in refused.err and "--fork" not in refused.err
     finally:
         held.close()
 
