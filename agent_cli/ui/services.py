@@ -125,6 +125,8 @@ class OwnPrompt(msgspec.Struct, frozen=True):
     """`server`: the text, including arguments, comes from an MCP server."""
     input: UserInput = UserInput("")
     """The input to send, with its arguments."""
+    trust_place: str = ""
+    """The place under which an approval is stored; empty: `place`."""
 
 
 class CommandEnd(msgspec.Struct, frozen=True):

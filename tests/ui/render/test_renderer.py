@@ -13,6 +13,7 @@ from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.hints import Hint, HintKind
 from agent_cli.protocol.messages import FileChange, PlanItem
+from agent_cli.protocol.sanitize import marked_data
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.render.renderer import Renderer
@@ -313,6 +314,17 @@ def test_a_command_shows_what_is_meant_for_a_person() -> None:
     out = shown(finished(command="ls", exit_code=0, text="a\n[exit code 0, 0.1 s]", display="a"))
     assert out == "● $ ls\n  a\n"
     assert "from the end" in shown(finished(command="ls", exit_code=0, text="from the end"))
+
+
+@pytest.mark.parametrize("display", ["", "ticket seven"])
+def test_data_of_an_external_tool_is_shown_without_the_marks_that_are_for_the_model(display: str) -> None:
+    text = marked_data("ticket seven", "the MCP server board", "a1b2c3d4e5f6")
+    assert (
+        shown(finished(tool="board_read", title="7", text=text, display=display))
+        == "● board_read 7  ticket seven\n"
+    )
+    failed = finished(tool="board_read", title="7", text=text, display=display, status="failed")
+    assert shown(failed) == "✗ board_read 7  ticket seven\n"
 
 
 def test_a_command_that_goes_on_as_a_job_has_not_failed() -> None:
