@@ -220,7 +220,8 @@ class FrontEndServices(Protocol):
     """Services behind slash commands and `!command`."""
 
     def sessions(self) -> tuple[SessionLine, ...]:
-        """Return the saved sessions of this directory, newest first."""
+        """Return the saved sessions of this directory, newest first. Long ones may take seconds the first time, so
+        it is called in a thread."""
 
     async def find_session(self, name: str) -> tuple[str, str]:
         """Return the id of the one saved session, of any directory, whose id begins with `name` or whose title is

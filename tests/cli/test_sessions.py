@@ -60,7 +60,7 @@ def test_the_list_as_json(world: World) -> None:
     assert info == {
         "id": path.stem.rpartition("-")[2], "path": str(path), "cwd": str(world.work), "title": "count to three",
         "created": world.records("session")[0]["time"], "updated": path.stat().st_mtime,
-        "model": "openai/mock-model", "branches": [], "turns": 1, "cost_usd": None,
+        "model": "openai/mock-model", "branches": [], "turns": 1, "cost_usd": None, "unpriced": 1,
         "size_bytes": path.stat().st_size, "named": False, "purpose": "",
     }  # fmt: skip
 

@@ -287,7 +287,7 @@ def test_a_request_that_failed_does_not_make_an_unknown_cost_known(
     )
     path = saved(Sessions(tmp_path / "all"), tmp_path, "abcd1111", prompt("a"), failed, *calls)
     info = describe(path)
-    assert info and info.cost_usd == prices[0]
+    assert info and (info.cost_usd, info.unpriced) == (prices[0], prices.count(None))
 
 
 def test_a_title_that_is_the_beginning_of_another_id_is_not_unique(tmp_path: Path) -> None:

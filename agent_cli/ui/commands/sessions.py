@@ -1,5 +1,6 @@
 """Slash commands on whole sessions: list, open, create, fork, rename and search them."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -20,7 +21,7 @@ _RUNS = "A turn is running: stop it with Ctrl-C before you leave this session."
 
 async def sessions(context: CommandContext, argument: str) -> None:
     """`/sessions`: list the sessions of this directory; open one if no turn is running."""
-    found = context.host.sessions()[:_MAX_ROWS]
+    found = (await asyncio.to_thread(context.host.sessions))[:_MAX_ROWS]
     if not found:
         context.say(_NONE)
     elif context.client.snapshot().busy:
@@ -36,7 +37,7 @@ async def sessions(context: CommandContext, argument: str) -> None:
 async def resume(context: CommandContext, argument: str) -> None:
     """`/resume [ID]`: open a saved session."""
     if not argument:
-        await _open_picked(context, context.host.sessions()[:_MAX_ROWS])
+        await _open_picked(context, (await asyncio.to_thread(context.host.sessions))[:_MAX_ROWS])
         return
     found, problem = await context.host.find_session(argument)
     if problem:
