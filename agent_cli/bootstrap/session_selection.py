@@ -16,7 +16,14 @@ from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, Settin
 from agent_cli.session.session import Journal
 from agent_cli.store.catalog import NoSession, children_folder
 from agent_cli.store.file_names import GIVEN_ID, id_in
-from agent_cli.store.session_file import Loaded, NewSessionFile, SessionFile, read_session, write_session
+from agent_cli.store.session_file import (
+    Loaded,
+    NewSessionFile,
+    SessionFile,
+    SessionLocked,
+    read_session,
+    write_session,
+)
 
 from .options import UsageError
 from .setup import Setup
@@ -98,7 +105,12 @@ def existing(setup: Setup) -> SessionStart | None:
         raise UsageError("--session-id is for a new session; add --fork to continue a copy under that id")
     if setup.chosen.flag("fork") or setup.chosen.flag("no_session"):
         return _copied(setup, path)
-    file, loaded = SessionFile.open(path)
+    try:
+        file, loaded = SessionFile.open(path)
+    except SessionLocked as error:
+        name = id_in(path)
+        advice = f"close it there, read it with `agent sessions show {name}`, or work on a copy: "
+        raise SessionLocked(path, f"{advice}`agent resume {name} --fork`") from error
     notes = (*loaded.problems(), *_note_on_move(loaded, setup))
     return SessionStart(loaded.records, file, str(path), saved=True, notes=notes)
 

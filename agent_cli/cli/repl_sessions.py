@@ -108,6 +108,7 @@ async def _run_one_by_one(
             return leaving
         ready, first_input = None, FirstInput(commands=leaving.commands, draft=leaving.draft)
         painted = FirstPaint(setup.config.ui, current_branch(setup.root), painted.keyboard)
+        painted.say("")  # between the command and what it opens
         painted.take()
         now = _in_force(opened)
         in_repl |= {key: value for key, value in now.items() if value != before[key]}

@@ -56,6 +56,8 @@ class SessionInfo(msgspec.Struct, frozen=True):
     """Number of user prompts, including those of undone turns."""
     cost_usd: float | None = None
     """None if no call reported a cost."""
+    unpriced: int = 0
+    """Number of model calls with unknown cost; if not 0, `cost_usd` is a lower bound."""
     size_bytes: int = 0
     named: bool = False
     """True if the user has given the title."""
@@ -192,7 +194,7 @@ class Sessions:
         try:
             file, loaded = SessionFile.open(path)
         except SessionLocked as error:
-            raise SessionLocked(f"{error} To name it now, type /rename there.") from error
+            raise SessionLocked(path, "type /rename there, or close it first") from error
         try:
             before = path.stat()
             name = " ".join(title.split())[:_LONGEST_NAME]
@@ -424,8 +426,8 @@ def _info(path: Path, size_bytes: int, updated: float, outline: "SessionSummary"
     return SessionInfo(
         id=outline.id, path=str(path), cwd=outline.cwd,
         title=outline.title, created=outline.created, updated=updated, model=outline.model,
-        branches=outline.branches, turns=outline.turns, cost_usd=outline.cost_usd, size_bytes=size_bytes,
-        named=bool(outline.name), purpose=outline.purpose,
+        branches=outline.branches, turns=outline.turns, cost_usd=outline.cost_usd, unpriced=outline.unpriced,
+        size_bytes=size_bytes, named=bool(outline.name), purpose=outline.purpose,
     )  # fmt: skip
 
 

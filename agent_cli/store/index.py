@@ -22,7 +22,7 @@ from .summary import TAIL_BYTES, SessionSummary, SummaryEntry, update_summary
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-_VERSION = 4
+_VERSION = 5
 _TABLES = """
 CREATE TABLE sessions(
     key INTEGER PRIMARY KEY, file TEXT UNIQUE, project TEXT, size INTEGER, mtime INTEGER,

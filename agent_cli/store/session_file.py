@@ -38,7 +38,12 @@ class StoreError(Exception):
 
 
 class SessionLocked(StoreError):
-    """Another process is writing this session."""
+    """Another process is writing this session; `advice` says what to do instead."""
+
+    def __init__(self, path: Path, advice: str = "") -> None:
+        self.path = path
+        advice = advice or f"close it there first, or read it with `agent sessions show {id_in(path)}`"
+        super().__init__(f"session {path.stem} is in use by another process: {advice}")
 
 
 class CorruptLine(msgspec.Struct, frozen=True):
@@ -378,7 +383,7 @@ class SessionFile:
                 os.close(self._fd)
                 self._hold(os.dup(descriptor))  # shares the lock
         except OSError as error:
-            reason = f"cannot write session {self.path}, which was removed, again: {error.strerror}."
+            reason = f"{error.strerror}: cannot write session {self.path}, which was removed, again."
             raise StoreError(f"{reason} {_NOT_SAVED}. Fix that and try again.") from error
 
     def _replaced(self) -> StoreError:
@@ -406,7 +411,7 @@ class SessionFile:
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
-            f"cannot write session {self.path}: {error.strerror}. {_NOT_SAVED}. "
+            f"{error.strerror}: cannot write session {self.path}. {_NOT_SAVED}. "
             "To go on, free some space and try again."
         )
 
@@ -435,7 +440,7 @@ def write_session(
         files.sync_folder(path.parent, disk)
     except OSError as error:
         raise StoreError(
-            f"cannot write session {path}: {error.strerror}. Nothing was changed; free some space or fix the "
+            f"{error.strerror}: cannot write session {path}. Nothing was changed; free some space or fix the "
             "folder's permissions and try again."
         ) from error
 
@@ -473,7 +478,4 @@ def _lock(descriptor: int, path: Path) -> None:
         ) from error
     if not is_ours:
         os.close(descriptor)
-        raise SessionLocked(
-            f"session {path.stem} is in use by another process. Close it there, read it with "
-            f"`agent sessions show {id_in(path)}`, or add --fork to work on a copy."
-        )
+        raise SessionLocked(path)

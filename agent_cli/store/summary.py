@@ -58,6 +58,8 @@ class SessionSummary(msgspec.Struct):
     turns: int = 0
     """Number of user prompts."""
     cost_usd: float | None = None
+    unpriced: int = 0
+    """Number of model calls with unknown cost."""
     end: int = 0
     """Byte offset after the last record read."""
     tail: bytes = b""
@@ -124,7 +126,9 @@ def _take(outline: SessionSummary, record: AnyRecord) -> None:
             _note_branch(outline, record.context)
         case AssistantMessage():
             _say(outline, record, "agent", record.text)
-        case ModelCalled(cost_usd=cost) if cost is not None:
+        case ModelCalled(cost_usd=None):
+            outline.unpriced += 1
+        case ModelCalled(cost_usd=cost) if cost or record.usage:  # not a request that failed
             outline.cost_usd = (outline.cost_usd or 0.0) + cost
         case Named():
             outline.name = record.title.strip()

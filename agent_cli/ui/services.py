@@ -10,6 +10,7 @@ from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import AgentTranscript, ServerStatus
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import UserInput
+from agent_cli.protocol.usage import Totals
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,7 +25,7 @@ class SessionLine(msgspec.Struct, frozen=True):
     """Time as shown, such as `2 h ago`."""
     cwd: str
     turns: int
-    cost_usd: float | None
+    used: Totals
 
 
 class SearchHit(msgspec.Struct, frozen=True):
@@ -124,6 +125,8 @@ class OwnPrompt(msgspec.Struct, frozen=True):
     """`server`: the text, including arguments, comes from an MCP server."""
     input: UserInput = UserInput("")
     """The input to send, with its arguments."""
+    trust_place: str = ""
+    """The place under which an approval is stored; empty: `place`."""
 
 
 class CommandEnd(msgspec.Struct, frozen=True):
@@ -217,7 +220,12 @@ class FrontEndServices(Protocol):
     """Services behind slash commands and `!command`."""
 
     def sessions(self) -> tuple[SessionLine, ...]:
-        """Return the saved sessions of this directory, newest first."""
+        """Return the saved sessions of this directory, newest first. Long ones may take seconds the first time, so
+        it is called in a thread."""
+
+    async def find_session(self, name: str) -> tuple[str, str]:
+        """Return the id of the one saved session, of any directory, whose id begins with `name` or whose title is
+        `name`; or an empty id and why there is none."""
 
     async def search(self, query: str) -> tuple[SearchHit, ...]:
         """Search the messages of all sessions; return the hits, best first."""

@@ -62,6 +62,23 @@ def test_messages_are_broken_between_words_for_a_narrow_terminal(world: World) -
         assert "Change what the message names" in said and all(len(line) <= 60 for line in said.split("\r\n"))
 
 
+def test_a_prompt_is_heard_once(world: World) -> None:
+    world.script(Reply(text="one", delay_s=1.0), Reply(text="two"), Reply(text="three"))
+    with Listener(world, "--sandbox", "off") as person:
+        person.line("the first prompt")
+        person.line("/queue the second prompt")
+        person.hear("Goes on when this turn is over")
+        person.hear("> the second prompt")
+        person.hear("two")
+        person.hear("> ")
+        person.line("a prompt \\")
+        person.line("of two lines")
+        person.hear("three")
+        heard = person.text.replace("\r\n", "\n")
+        assert heard.count("the first prompt") == 1 and heard.count("of two lines") == 1
+        assert "> the first prompt\n" in heard
+
+
 def test_a_conversation_is_lines_of_text_and_a_bell(world: World) -> None:
     greet = world.work / "greet.py"
     greet.write_text("one\n", encoding="utf-8")

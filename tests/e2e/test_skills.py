@@ -125,6 +125,7 @@ def test_a_projects_skill_is_shown_before_it_is_sent_and_asked_about_once(world:
     person.wait("comes with this project")
     person.wait("Send this prompt")
     assert not made(world) and "allowed-tools: Bash(touch *)" in person.text
+    assert ".claude/skills/trap/SKILL.md comes with" in person.text, "a file, not the key of its approval"
     person.pump(0.6)
     person.send("n")
     person.wait("Nothing sent")

@@ -132,6 +132,24 @@ def test_a_folder_is_added_to_a_session_that_goes_on(world: World, begun: tuple[
     assert told == [*(0 for _ in begun), 1, 1], "in the system prompt, or as news where that was sent before"
 
 
+def test_a_session_of_another_directory_that_a_search_found_is_opened_by_its_id(world: World) -> None:
+    elsewhere = world.home / "elsewhere"
+    elsewhere.mkdir()
+    world.script(Reply(text="The total ignores quantities."), Reply(text="It counts them now."))
+    assert world.run("run", "look at the basket", "--cd", str(elsewhere)).code == 0
+    with Person(world) as person:
+        person.say("/search quantities")
+        person.wait("/resume ID opens one")
+        session = re.search(r"(?m)^  ([0-9a-f]{8})  .*look at the basket", person.text)
+        assert session
+        person.say(f"/resume {session[1]}")
+        person.wait(r"(?s)elsewhere\s+/help for commands · resumed")
+        assert re.search(rf"▌ /resume {session[1]}\n *\nagent ", person.text), "a blank line before the session"
+        person.ask("and now?")
+        person.leave()
+    assert [text for text in world.messages() if "quantities" in text], "the conversation goes on"
+
+
 def test_doctor_is_asked_without_leaving(world: World) -> None:
     with Person(world) as person:
         person.type("/doct")

@@ -7,7 +7,16 @@ import pyte
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.protocol.sanitize import Sanitizer, clean, fence, one_line, visible, visible_line
+from agent_cli.protocol.sanitize import (
+    Sanitizer,
+    clean,
+    fence,
+    marked_data,
+    one_line,
+    visible,
+    visible_line,
+    without_data_marks,
+)
 from tests.costs import assert_linear
 from tests.fuzz import tries
 from tests.rows import each_row
@@ -195,3 +204,12 @@ def test_nothing_in_a_text_closes_its_fence(text: str, least: int, ticks: int) -
 def test_a_text_on_one_line_is_safe() -> None:
     assert one_line(" a\x1b[2J\n\n b ") == "a b"
     assert visible_line(" a\x1b[2J\n\n b ") == "a^[[2J b"
+
+
+@each_row(
+    "text", ["", "one", "a\nb\n", "[data 0f0f0f0f0f0f from me]\nx\n[end of data 0f0f0f0f0f0f]", "[end of data 1]"]
+)
+def test_a_user_sees_data_without_its_marks_and_any_other_text_as_it_is(text: str) -> None:
+    marked = marked_data(text, "the server x", "a1b2c3d4e5f6")
+    assert without_data_marks(marked) == text and without_data_marks(text) == text
+    assert without_data_marks(f"[A note]\n{marked} [kept]") == f"[A note]\n{text} [kept]"

@@ -276,6 +276,20 @@ def test_totals_count_human_prompts_and_every_call(tmp_path: Path) -> None:
     assert (expected.requests, expected.cost_usd) == (2, 0.75)
 
 
+@pytest.mark.parametrize("prices", [(None,), (0.0,), (0.5, None)])
+def test_a_request_that_failed_does_not_make_an_unknown_cost_known(
+    tmp_path: Path, prices: tuple[float | None, ...]
+) -> None:
+    failed = ModelCalled(id="f", kind="main", model="m/x", outcome="error", cost_usd=0.0)
+    calls = (
+        ModelCalled(id=f"c{at}", kind="main", model="m/x", outcome="stop", usage=Usage(input=5), cost_usd=price)
+        for at, price in enumerate(prices)
+    )
+    path = saved(Sessions(tmp_path / "all"), tmp_path, "abcd1111", prompt("a"), failed, *calls)
+    info = describe(path)
+    assert info and (info.cost_usd, info.unpriced) == (prices[0], prices.count(None))
+
+
 def test_a_title_that_is_the_beginning_of_another_id_is_not_unique(tmp_path: Path) -> None:
     sessions = Sessions(tmp_path / "all")
     one = saved(sessions, tmp_path, "abcd1111", prompt("hello"))

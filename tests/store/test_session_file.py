@@ -144,7 +144,7 @@ file.append([message(4)])
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=90, cwd=os.getcwd()
     )
-    assert "cannot write session" in done.stdout, done.stderr
+    assert done.stdout.startswith("File too large: cannot write session"), "a screen cuts the end of a long line"
     assert [r.id for r in read_session(path).records] == ["h", "m0", "m1", "m4"]
     json.loads(path.read_bytes())
 

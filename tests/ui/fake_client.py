@@ -277,7 +277,19 @@ class FakeHost:
         return AgentTranscript(iter(turns), 3)
 
     def sessions(self) -> tuple[SessionLine, ...]:
-        return (SessionLine("abc123", "fix the parser", "2 h ago", "/work/project", 3, 0.25),)
+        return (
+            SessionLine(
+                "abc123", "fix the parser", "2 h ago", "/work/project", 3, Totals(requests=3, cost_usd=0.25)
+            ),
+        )
+
+    async def find_session(self, name: str) -> tuple[str, str]:
+        """One that is listed, and one of another directory."""
+        known = {"abc123": "fix the parser", "def456": "elsewhere"}
+        found = [key for key, title in known.items() if key.startswith(name) or title == name]
+        return (
+            (found[0], "") if found else ("", f"there is no session with the ID or name {name!r}; look elsewhere")
+        )
 
     async def search(self, query: str) -> tuple[SearchHit, ...]:
         return (SearchHit("abc123", "fix the parser", "2 h ago", "you", f"about {query}"),)

@@ -170,9 +170,10 @@ def _read(path: Path, asked: _UndoOptions) -> tuple[SessionFile | None, Loaded]:
         return None, read_session(path)
     try:
         return SessionFile.open(path)
-    except SessionLocked:
+    except SessionLocked as error:
         if not asked.dry_run:
-            raise
+            word = "resolve" if asked.resolve else asked.word
+            raise SessionLocked(path, f"type /{word} there, or close it first") from error
         return None, read_session(path)
 
 
@@ -207,7 +208,7 @@ def _turn(history: TurnUndo, asked: _UndoOptions) -> str:
     """Return the id of the turn before which to go back; print how many turns there are if that is fewer."""
     points = history.points()
     if not points:
-        raise NothingToRestore("there is no turn to undo")
+        raise NothingToRestore("There is no turn to undo.")
     if not asked.to:
         if len(points) < asked.turns:
             print(f"There {'is' if len(points) == 1 else 'are'} only {number(len(points), 'turn')} to undo.")
@@ -216,7 +217,7 @@ def _turn(history: TurnUndo, asked: _UndoOptions) -> str:
         if point.number == asked.to:
             return point.turn_id
     raise NothingToRestore(
-        f"there is no prompt {asked.to} to go back to; `agent undo --list` shows those there are"
+        f"There is no prompt {asked.to} to go back to; `agent undo --list` shows those there are."
     )
 
 
@@ -278,7 +279,7 @@ async def _rehearse(asked: _UndoOptions, history: TurnUndo, is_held: bool) -> in
         print("note: another process uses the session; this is how far it is saved by now")
     if asked.word == "undo":
         if not history.turn_prompts():
-            raise NothingToRestore("there is nothing to undo")
+            raise NothingToRestore("There is nothing to undo.")
         prompt, report = await history.would_undo(_turn(history, asked), asked.what, close=not is_held)
     else:
         prompt, report = await history.would_redo()

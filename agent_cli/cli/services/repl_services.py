@@ -15,7 +15,8 @@ from agent_cli.fs.files import create_file
 from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import AgentTranscript, ServerStatus
 from agent_cli.protocol.messages import Image
-from agent_cli.store.catalog import MOST_LISTED, totals
+from agent_cli.protocol.usage import Totals
+from agent_cli.store.file_names import id_in
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.tools.kit.base import ToolError
 from agent_cli.ui import services
@@ -25,6 +26,9 @@ from agent_cli.workspace.git.repository import current_branch
 if TYPE_CHECKING:
     from .review.repl_review import ReplReviews
     from .typed.memory_notes import MemoryNotes
+
+_MOST_SESSIONS = 200
+"""Maximum number of sessions in a list: so many come from the index, without reading their files."""
 
 
 class SessionHost:
@@ -37,13 +41,28 @@ class SessionHost:
         self._reviews: ReplReviews | None = None
 
     def sessions(self) -> tuple[services.SessionLine, ...]:
-        lines = []
-        for info in self._setup.sessions.list(self._setup.root, limit=MOST_LISTED):
-            turns, used = totals(Path(info.path))
-            lines.append(
-                services.SessionLine(info.id, info.title, ago(info.updated), info.cwd, turns, used.cost_usd)
+        return tuple(
+            services.SessionLine(
+                info.id,
+                info.title,
+                ago(info.updated),
+                info.cwd,
+                info.turns,
+                Totals(
+                    requests=info.unpriced + (info.cost_usd is not None),
+                    cost_usd=info.cost_usd,
+                    unpriced=info.unpriced,
+                ),
             )
-        return tuple(lines)
+            for info in self._setup.sessions.list(self._setup.root, limit=_MOST_SESSIONS)
+        )
+
+    async def find_session(self, name: str) -> tuple[str, str]:
+        try:
+            path = await asyncio.to_thread(self._setup.sessions.find, name)
+        except StoreError as error:
+            return "", str(error)
+        return id_in(path), ""
 
     async def search(self, query: str) -> tuple[services.SearchHit, ...]:
         hits = await asyncio.to_thread(self._setup.sessions.search, query)

@@ -240,7 +240,7 @@ def last_moves(records: Sequence[AnyRecord]) -> list[Move]:
         if isinstance(record, TurnsRedone):
             earlier = taken_back(records[:at]).redoable
             return _mirror(records, next(e for e in earlier[::-1] if e.turn_ids == record.turn_ids))
-    raise NothingToRestore("there is nothing to decide: the last operation was not an undo, redo or rewind")
+    raise NothingToRestore("There is nothing to resolve: the last operation was not an undo, redo or rewind.")
 
 
 def is_torn(records: Sequence[AnyRecord]) -> bool:

@@ -228,7 +228,7 @@ class TurnUndo:
         """
         prompts = list(self.turn_prompts())[-turns:] if turns > 0 else []
         if not prompts:
-            raise NothingToRestore("there is no turn to undo")
+            raise NothingToRestore("There is no turn to undo.")
         return prompts[0]
 
     async def rewind(self, turn_id: str, what: Rewound) -> tuple[int, str, RestoreReport]:
@@ -282,10 +282,10 @@ class TurnUndo:
             could_not = {change.path for change in pending.restored if not change.path.endswith("/")}
             left_alone = _decidable(pending) | could_not
         if not left_alone:
-            raise NothingToRestore("there is no file to decide on: none was left alone")
+            raise NothingToRestore("There is no file to resolve: none was skipped.")
         if unknown := sorted(set(paths) - left_alone):
             known = f"{len(left_alone)} were: {first_of(sorted(left_alone), _MOST_NAMED)}"
-            raise NothingToRestore(f"not left alone: {first_of(unknown, _MOST_NAMED)}; {known}")
+            raise NothingToRestore(f"Not skipped: {first_of(unknown, _MOST_NAMED)}; {known}")
         chosen = left_alone.intersection(paths or left_alone)
         self._left_alone = left_alone - chosen
         if choice == "mine":
@@ -298,7 +298,7 @@ class TurnUndo:
                 await self._session.save(self._taken(turn_id, "before", saved))
                 await self._session.save(self._taken(turn_id, "after", await self._snapshots.take(moves)))
         except CheckpointError as error:
-            raise NothingToRestore(f"nothing was decided: {error}") from error
+            raise NothingToRestore(f"Nothing was resolved: {error}") from error
         self._left_alone = left_alone - {change.path for change in report.restored}
         return report
 
@@ -364,7 +364,7 @@ class TurnUndo:
     def _way_back(self, turn_id: str, what: Rewound) -> tuple[tuple[str, ...], list[str]]:
         """Return the turns that a rewind reverts, and those whose files it reverts, newest first."""
         if turn_id not in self.turn_prompts():
-            raise NothingToRestore("there is no such prompt to go back to")
+            raise NothingToRestore("There is no such prompt to go back to.")
         taken = taken_back(self._session.records)
         order = list(dict.fromkeys(record.turn_id for record in self._session.records if record.turn_id))
         later = [turn for turn in order[order.index(turn_id) :] if is_turn(turn)]
@@ -372,7 +372,7 @@ class TurnUndo:
         words = [turn for turn in later if turn not in taken.messages] if what != "code" else []
         chosen = tuple(turn for turn in later if turn in files or turn in words)
         if not chosen:
-            raise NothingToRestore("the files are already as they were before this prompt")
+            raise NothingToRestore("The files are already as they were before this prompt.")
         refuse_elsewhere(self._session.records, files, self._session.root)
         return chosen, files[::-1]
 
@@ -400,7 +400,7 @@ class TurnUndo:
     def _next_redo(self) -> Undoing:
         redoable = taken_back(self._session.records).redoable
         if not redoable:
-            raise NothingToRestore("there is nothing to redo")
+            raise NothingToRestore("There is nothing to redo.")
         refuse_elsewhere(self._session.records, redoable[-1].files, self._session.root)
         return redoable[-1]
 
@@ -408,7 +408,7 @@ class TurnUndo:
         try:
             report = await self._snapshots.carry_out(moves) if moves else RestoreReport()
         except CheckpointError as error:
-            raise NothingToRestore(f"the files cannot be restored: {error}") from error
+            raise NothingToRestore(f"The files cannot be restored: {error}") from error
         reasons = {each.reason for each in report.conflicts}
         for code, (what, remedy) in _UNWRITABLE.items():
             if os.strerror(code) in reasons:
@@ -434,7 +434,7 @@ class TurnUndo:
             report = await self._snapshots.carry_out(moves, dry_run=True)
             changes = await self._snapshots.changes(moves[0].left, moves[-1].target)
         except CheckpointError as error:
-            raise NothingToRestore(f"the files cannot be restored: {error}") from error
+            raise NothingToRestore(f"The files cannot be restored: {error}") from error
         counts = {change.path: (change.added, change.removed) for change in changes}
         restored = tuple(
             FileChange(each.path, each.kind, *counts.get(each.path, (0, 0))) for each in report.restored

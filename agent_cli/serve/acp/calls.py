@@ -9,7 +9,7 @@ import msgspec
 
 from agent_cli.protocol.events import ApprovalItem, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from agent_cli.protocol.json_text import decode_json
-from agent_cli.protocol.sanitize import clean, fence, one_line
+from agent_cli.protocol.sanitize import clean, fence, one_line, without_data_marks
 
 from ..engine_link import shown
 from .content import text_block
@@ -88,19 +88,20 @@ def output_content(text: str) -> list[dict[str, Any]]:
 
 def finished_content(event: ToolCallFinished, cwd: str) -> list[dict[str, Any]]:
     """Return the content of a finished call."""
+    text = without_data_marks(event.text)
     if event.status != "ok" and not event.changes:
-        return output_content(event.text)
+        return output_content(text)
     if event.changes and kind_of(event.tool) != "execute" and (content := diff_content(event.display, cwd)):
         return content
     match event.result_kind:
         case "answer":  # it is also the answer of the turn
             return []
         case "summary":
-            return text_content(clean(event.display or event.text)[-_MOST_CHARS:])
+            return text_content(clean(event.display or text)[-_MOST_CHARS:])
         case "agent" | "question":
-            return text_content(clean(event.text)[-_MOST_CHARS:])
+            return text_content(clean(text)[-_MOST_CHARS:])
         case "text" | "output":
-            return output_content(event.display or event.text)
+            return output_content(event.display or text)
 
 
 def finished_locations(event: ToolCallFinished, cwd: str) -> list[dict[str, Any]]:

@@ -125,7 +125,7 @@ def _only_line(view: LineView, new: str) -> int:
 
 
 def _already(label: str, line: int) -> str:
-    return f" {label[0].upper()}{label[1:]} was already applied: its new text stands at line {line}."
+    return f" {label[0].upper()}{label[1:]} was already applied: its new text is at line {line}."
 
 
 def _ambiguous(view: LineView, starts: tuple[int, ...], layer: str, words: EditMessages) -> str:
@@ -157,7 +157,7 @@ def _not_found(view: LineView, old: str, new: str, missing: search.Missing, word
     what, shown = f"{words.label}: {words.what}", words.shown
     if missing.at is not None:
         line = view.line_of(missing.at)
-        said = f"{what} stands at line {line} of {shown} only roughly, and {missing.doubt}."
+        said = f"{what} is at line {line} of {shown} only roughly, and {missing.doubt}."
     elif missing.inside_words:
         return (
             f"{what} stands in {shown} only inside longer words, {_lines(view, missing.inside_words)}. Nothing was"
@@ -165,7 +165,7 @@ def _not_found(view: LineView, old: str, new: str, missing: search.Missing, word
             f" {_first_lines(view, missing.inside_words)}"
         )
     elif line := _only_line(view, new):
-        said = f"{what} does not occur in {shown}; `new` stands at line {line}: if that is it, all is done."
+        said = f"{what} does not occur in {shown}; `new` is at line {line}: if that is it, all is done."
     else:
         said = f"{what} does not occur in {shown}."
     if missing.skipped:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Literal, cast
 
-from agent_cli.protocol.agent_types import AgentType
+from agent_cli.protocol.agent_types import ENDED, AgentType
 from agent_cli.protocol.client import AgentLine
 from agent_cli.protocol.operations import ControlAgent
 from agent_cli.protocol.sanitize import clean
@@ -15,7 +15,10 @@ from ..text.theme import Theme
 from .api import Choice, CommandContext
 
 _ACTIONS = ("stop", "send", "merge")
-_USAGE = "/agents NAME shows one; /agents stop NAME, send NAME TEXT and merge NAME act on it; /agents types."
+_USAGE = (
+    "/agents NAME shows one; /agents stop NAME, send NAME TEXT and merge NAME act on it; /agents types lists the "
+    "types."
+)
 
 
 async def agents(context: CommandContext, argument: str) -> None:
@@ -99,8 +102,11 @@ async def _show(context: CommandContext, name: str) -> None:
     """Print a sub-agent with the transcript of its session so far."""
     if (agent := _named(context, name)) is None:
         return
-    facts = {"session": agent.session_path or "not saved", "worktree": agent.worktree, "now": agent.line}
+    facts = {"session": agent.session_path or "not saved", "worktree": agent.worktree}
     rows = [f"    {fact}: {clean(value)}" for fact, value in facts.items() if value]
+    if agent.line and (agent.state not in ENDED or not agent.session_path):  # else the transcript ends with it
+        label = "said" if agent.state in ENDED else "now"
+        rows.append(f"    {label}: {lines.one_line(agent.line, max(context.columns - 10, 12))}")
     context.say("\n".join([*_rows(agent, context), *rows]), wrap=False)
     if agent.session_path:
         transcript = await asyncio.to_thread(context.host.agent_transcript, agent.session_path)

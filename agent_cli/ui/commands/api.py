@@ -1,7 +1,7 @@
 """The interface of a slash command: its table row, its context and its results."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -81,14 +81,22 @@ class Choice(msgspec.Struct, frozen=True):
 Group = Literal["Conversation", "Context", "Files and undo", "Model", "Session", "Settings", "Help"]
 
 
+class KeyGroup(NamedTuple):
+    """Help on the keys of one situation."""
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+    """The keys, or nothing, and what they do."""
+
+
 class CommandContext(Protocol):
     """The context in which a command runs."""
 
     client: Client
     host: FrontEndServices
     theme: Theme
-    keys: tuple[str, ...]
-    """Help on keys and other input, one line each."""
+    keys: tuple[KeyGroup, ...]
+    """Help on keys and other input."""
 
     @property
     def columns(self) -> int:

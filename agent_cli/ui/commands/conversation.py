@@ -65,6 +65,9 @@ async def context(context: CommandContext, argument: str) -> None:
         return
     numbered = {str(at): item for at, item in enumerate(picture.items, 1)}
     item = numbered.get(number.strip().lstrip("0"))
+    if word in _MARKS and number.strip().isdecimal() and item is None:
+        context.say(f"There is no message {number.strip()} in the list; /context shows it.")
+        return
     if word not in _MARKS or item is None:
         context.say("/context drop N removes a message, pin N keeps it word for word, keep N takes either back.")
         return

@@ -30,9 +30,11 @@ async def run(context: CommandContext, name: str, argument: str) -> bool:
 async def _agreed(context: CommandContext, name: str, found: OwnPrompt) -> bool:
     """Show the text that a command of a project or a server would send, and ask once for exactly this text."""
     shown = "\n".join(f"  {row}" for row in visible(found.text).split("\n"))
-    place = lines.one_line(found.place.removeprefix(f"{context.client.snapshot().cwd}/"), 200)
+    place = found.place.removeprefix(f"{context.client.snapshot().cwd}/")
     whose = "is not your own text" if found.source == "server" else "comes with this project"
-    context.say(f"{place} {whose}. /{lines.one_line(name, 80)} would send:\n{shown}", wrap=False)
+    said = f"{lines.one_line(place, 200)} {whose}. /{lines.one_line(name, 80)} would send:"
+    rows = lines.wrap(said, context.columns)
+    context.say("\n".join([*rows, shown]), wrap=False)
     choices = [
         Choice(_YES, "Send it", "and do not ask again until the text changes", key="y"),
         Choice("no", "Do not send it", key="n"),

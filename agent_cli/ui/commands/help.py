@@ -42,10 +42,15 @@ def other_names(command: Command) -> list[str]:
 
 def _row(name: str, arguments: str, text: str, width: int, theme: Theme) -> Iterator[str]:
     """Yield the rows of a command: its explanation after it, continued below the first line of the explanation."""
+    yield from _columns(f"/{name}", f"/{name} {arguments}".rstrip(), text, width, theme)
+
+
+def _columns(name: str, whole: str, text: str, width: int, theme: Theme) -> Iterator[str]:
+    """Yield the rows of what begins with a name, which has a colour, and its explanation."""
     is_narrow = width < _NARROWEST
     indent = 6 if is_narrow else _NAMES + 2
-    head = lines.truncate(f"  /{name} {arguments}".rstrip(), width)
-    painted = "  " + theme.paint("accent", head[2 : len(name) + 3]) + head[len(name) + 3 :]
+    head = lines.truncate(f"  {whole}", width)
+    painted = "  " + theme.paint("accent", head[2 : len(name) + 2]) + head[len(name) + 2 :]
     first, *rest = lines.wrap(text, width - indent)
     if is_narrow or lines.cells(head) > _NAMES:
         yield painted
@@ -79,7 +84,13 @@ async def _own_commands(context: CommandContext, width: int) -> list[str]:
 
 async def show_keys(context: CommandContext, argument: str) -> None:
     """`/keys`, or a lone `?`: show the keys and other kinds of input."""
-    context.say("\n".join(context.keys))
+    width = min(context.columns, _WIDEST)
+    rows: list[str] = []
+    for group in context.keys:
+        rows += ["", context.theme.paint("strong", group.title)] if group.title else []
+        for keys, does in group.rows:
+            rows += _columns(keys, keys, does, width, context.theme) if keys else lines.wrap(does, context.columns)
+    context.say("\n".join(rows[1:] if rows[0] == "" else rows), wrap=False)
 
 
 async def doctor(context: CommandContext, argument: str) -> None:

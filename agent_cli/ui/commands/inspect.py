@@ -83,7 +83,7 @@ async def jobs(context: CommandContext, argument: str) -> None:
         context.say(f"/jobs {word} needs the number of a job; /jobs lists them. {_JOBS_USAGE}")
         return
     if word:
-        context.say(f"/jobs cannot {lines.one_line(word, 40)}. {_JOBS_USAGE}")
+        context.say(f"/jobs does not know “{lines.one_line(word, 40)}”. {_JOBS_USAGE}")
         return
     rows = []
     for job in context.client.snapshot().jobs:

@@ -1,5 +1,6 @@
 """Slash commands on whole sessions: list, open, create, fork, rename and search them."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -20,7 +21,7 @@ _RUNS = "A turn is running: stop it with Ctrl-C before you leave this session."
 
 async def sessions(context: CommandContext, argument: str) -> None:
     """`/sessions`: list the sessions of this directory; open one if no turn is running."""
-    found = context.host.sessions()[:_MAX_ROWS]
+    found = (await asyncio.to_thread(context.host.sessions))[:_MAX_ROWS]
     if not found:
         context.say(_NONE)
     elif context.client.snapshot().busy:
@@ -35,15 +36,24 @@ async def sessions(context: CommandContext, argument: str) -> None:
 
 async def resume(context: CommandContext, argument: str) -> None:
     """`/resume [ID]`: open a saved session."""
-    known = context.host.sessions()
     if not argument:
-        await _open_picked(context, known[:_MAX_ROWS])
+        await _open_picked(context, (await asyncio.to_thread(context.host.sessions))[:_MAX_ROWS])
         return
-    found = [line.id for line in known if line.id.startswith(argument)]
-    if len(found) == 1:
-        context.exit_repl(ExitReason("resume", found[0]))
+    found, problem = await context.host.find_session(argument)
+    if problem:
+        context.say(lines.sentence(clean(problem)))
     else:
-        context.say("No session begins with that." if not found else f"{len(found)} sessions begin with that.")
+        _open(context, found)
+
+
+def _open(context: CommandContext, session_id: str) -> None:
+    now = context.client.snapshot()
+    if session_id == now.session_id:
+        context.say("This session is open already.")
+    elif now.busy:
+        context.say(_RUNS)
+    else:
+        context.exit_repl(ExitReason("resume", session_id))
 
 
 async def _open_picked(context: CommandContext, found: tuple[SessionLine, ...]) -> None:
@@ -55,20 +65,13 @@ async def _open_picked(context: CommandContext, found: tuple[SessionLine, ...]) 
         context.say(_NONE)
         return
     picked = await context.pick("Which session? (/search WORDS finds what was said)", choices)
-    if not picked:
-        return
-    if picked == own:
-        context.say("This session is open already.")
-    elif context.client.snapshot().busy:
-        context.say(_RUNS)
-    else:
-        context.exit_repl(ExitReason("resume", picked))
+    if picked:
+        _open(context, picked)
 
 
 def _facts(line: SessionLine, is_open: bool = False) -> str:
-    cost = [] if line.cost_usd is None else [f"${line.cost_usd:.2f}"]
     turns = lines.number(line.turns, "turn")
-    return clean(" · ".join([*["open"] * is_open, line.when, turns, *cost]))
+    return clean(" · ".join([*["open"] * is_open, line.when, turns, lines.money(line.used)]))
 
 
 async def new(context: CommandContext, argument: str) -> None:

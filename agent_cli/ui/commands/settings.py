@@ -120,7 +120,7 @@ async def effort(context: CommandContext, argument: str) -> None:
 async def theme(context: CommandContext, argument: str) -> None:
     """`/theme [NAME]`: change the colours for this session."""
     names = theme_names(context)
-    argument = argument or await _picked(context, "Colours?", dict.fromkeys(names, ""), "")
+    argument = argument or await _picked(context, "Select colours", dict.fromkeys(names, ""), "")
     if not argument:
         return
     chosen = next((name for name in names if name == argument), None)

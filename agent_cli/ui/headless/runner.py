@@ -27,7 +27,7 @@ from agent_cli.protocol.operations import (
     UserInput,
 )
 from agent_cli.protocol.run_outcome import ChangedFile, CommandRun, Denied, RunOutcome
-from agent_cli.protocol.sanitize import clean, escape_json
+from agent_cli.protocol.sanitize import clean, escape_json, without_data_marks
 from agent_cli.protocol.stop_reason import DENIED, EXIT_CODES, StopReason
 from agent_cli.protocol.usage import UsageTotals
 
@@ -287,7 +287,7 @@ class Run:
 
     def _tool(self, event: ev.ToolCallFinished) -> None:
         self._progress(lines.tool_line(event, NONE))
-        said = (event.display or event.text).strip()
+        said = (event.display or without_data_marks(event.text)).strip()
         if event.status == "denied":
             why = lines.one_line(said, 1000)
         elif event.status == "failed" and event.exit_code is None:

@@ -29,7 +29,7 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.sanitize import clean
 
-from ..commands.api import NOTHING, Choice, ExitReason, FirstInput
+from ..commands.api import NOTHING, Choice, ExitReason, FirstInput, KeyGroup
 from ..commands.registry import is_note
 from ..conversation import resume_note
 from ..conversation.conversation import Conversation, shell_command
@@ -48,7 +48,7 @@ _WIDTH = 100
 _TURN_ROWS = 40
 """Approximate number of rows of a resumed session printed at once."""
 _NO_PIPED_COMMANDS = "Not run: `!` needs a terminal. What is piped in is data."
-_KEYS = (
+_SENTENCES = (
     "Enter sends a line; a \\ at its end continues it. Ctrl-C stops a turn; with none running it quits.",
     "While a turn runs a line steers it, /queue TEXT queues a prompt, and /queue alone lists what waits.",
     "/more prints in full what was shortened last, then what came before it.",
@@ -56,6 +56,8 @@ _KEYS = (
     "@ attaches a file, a folder, a URL, or an image by its path; #note saves a note to the memory.",
     "!command runs it yourself and shows the model its output with your next prompt; !!command keeps it private.",
 )
+_KEYS = (KeyGroup("", tuple(("", each) for each in _SENTENCES)),)
+"""Sentences, because a table is hard to follow for a listener."""
 
 
 async def run_plain(
@@ -75,7 +77,7 @@ async def run_plain(
 class PlainRepl:
     """Turns events into lines, and lines into operations."""
 
-    keys: tuple[str, ...] = _KEYS
+    keys: tuple[KeyGroup, ...] = _KEYS
 
     def __init__(
         self, client: Client, host: FrontEndServices, settings: Ui, stdin: TextIO, stdout: TextIO
@@ -93,6 +95,8 @@ class PlainRepl:
         self._at_end = False
         self._prompted = False
         """True if the cursor is after a prompt of this REPL."""
+        self._typed = ""
+        """The prompt that the terminal itself has echoed, until its turn starts."""
         self._reader = LineReader(stdin)
         self._left = asyncio.Event()
         self._changed = asyncio.Event()
@@ -178,6 +182,8 @@ class PlainRepl:
         elif piped and shell_command(line):
             self.say(_NO_PIPED_COMMANDS)
         elif line.strip():
+            if self._terminal and not self._conversation.open:
+                self._typed = line.strip()
             await self._conversation.send(line)
         self._flush()
         self._invite()
@@ -197,6 +203,9 @@ class PlainRepl:
 
     async def _consume(self) -> None:
         async for event in self._conversation.events():
+            if isinstance(event, ev.TurnStarted) and self._typed and event.text.strip() == self._typed:
+                event = msgspec.structs.replace(event, text="")  # it is on the line above already
+                self._typed = ""
             self._renderer.handle(event)
             match event:
                 case ev.SessionStarted(resumed=True):

@@ -3,7 +3,7 @@
 Plain state that events change and a frame reads; it never grows with the length of a turn.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import Sanitizer
@@ -14,6 +14,9 @@ from ..text.theme import Theme
 if TYPE_CHECKING:
     from ..text.retries import RetryProgress
     from .agents import AgentsView
+
+Kind = Literal["", "prompt", "answer", "reasoning", "tool", "other", "end"]
+"""Kinds of printed lines; a blank line separates different ones."""
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _OUTPUT_LINES = 5
@@ -109,14 +112,19 @@ class Live:
         """Return the open question for which a call waits."""
         return next((key for key, calls in self._questions.items() if call_id in calls), None)
 
-    def draw(self, tail: list[str], queued: tuple[str, ...], now: float, rows: int, width: int) -> list[str]:
-        """Return the live region, at most `rows` lines; of the answer's tail the newest lines are shown."""
+    def draw(
+        self, tail: list[str], queued: tuple[str, ...], now: float, rows: int, width: int, above: Kind = ""
+    ) -> list[str]:
+        """Return the live region, at most `rows` lines; of the answer's tail the newest lines are shown. The
+        other lines have a blank one before them if their results will have one below what is `above`."""
         spinner = _SPINNER[int(now * 10) % len(_SPINNER)]
-        below = [
+        calls = [
             *self._calls(spinner, now, width),
             *(self.agents.draw(self._theme, width) if self.agents else []),
-            *self._waiting(spinner, now, width),
         ]
+        waiting = self._waiting(spinner, now, width)
+        is_apart = above not in ("", "tool") if calls else above == "prompt" and bool(waiting)
+        below = [*[""] * is_apart, *calls, *waiting]
         below += [self._theme.paint("muted", "  " + lines.one_line(text, width - 2)) for text in queued[-5:]]
         below = below[-rows:]
         room = rows - len(below)

@@ -8,7 +8,7 @@ notice and never reaches the loop.
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,7 +24,7 @@ from ..markdown.splitter import Blocks, MarkdownStream, PlainBlocks
 from ..text import lines
 from ..text.theme import NONE, Theme
 from . import notices
-from .live import Live, RunningCall
+from .live import Kind, Live, RunningCall
 from .marks import note, option_rows, prompt_rows, question_rows, warning, without_bar
 from .reasoning import ReasoningView, thought_rows
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     _Folded = tuple[str, Whole]
     """The title of a folded text, and a function that draws it."""
-
-Kind = Literal["", "prompt", "answer", "reasoning", "tool", "other", "end"]
 
 _FROM_ELSEWHERE = (ev.ToolOutput, ev.AgentEvent, ev.AgentChanged)
 """Events that do not show that the model's server is sending."""
@@ -124,11 +122,19 @@ class Renderer:
             self.live.set_working(works, time.monotonic())
             tail = [*map(without_bar, self._answer.tail(self._width()))] if self._answer else self._thinking()
             reads = self._render_reads(self._reads).rows if self._reads else []
-            reads = ["", *reads] if reads and self._last not in ("", "tool") else reads
-            drawn = self.live.draw([*reads, *tail], queued, time.monotonic(), rows, self._width())
+            shown, above = self._below("tool", reads, self._last)
+            more, above = self._below("answer" if self._answer else "reasoning", tail, above)
+            drawn = self.live.draw([*shown, *more], queued, time.monotonic(), rows, self._width(), above)
             return clean("\n".join(drawn), keep_sgr=True).split("\n") if drawn else []
         except Exception as problem:
             return [f"(could not draw: {type(problem).__name__})"]
+
+    def _below(self, kind: Kind, rows: list[str], above: Kind) -> tuple[list[str], Kind]:
+        """Return rows that are not permanent yet with the blank row before them that they will have when
+        they are printed, so that nothing moves then; and the kind of the last row."""
+        if not rows:
+            return rows, above
+        return ["", *rows] if rows[0] and above not in ("", kind) else rows, kind
 
     def echo(self, text: str) -> None:
         """Echo a user command."""

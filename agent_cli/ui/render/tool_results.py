@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from agent_cli.protocol.events import Compacted, Restored, ToolCallFinished
-from agent_cli.protocol.sanitize import clean, visible
+from agent_cli.protocol.sanitize import clean, visible, without_data_marks
 
 from ..text import lines
 from ..text.theme import NONE, Theme
@@ -100,7 +100,7 @@ def render_reads(events: list[ToolCallFinished], theme: Theme, width: int, hint:
 
 
 def _body(event: ToolCallFinished, previewed: str) -> _Body:
-    display, text = _lines(event.display), _lines(event.text)
+    display, text = _lines(event.display), _lines(without_data_marks(event.text))
     if event.command or (event.result_kind == "output" and event.status == "ok"):
         output = display or text
         return _Body(glance=_NO_OUTPUT) if output == [_NO_OUTPUT] else _Body(tuple(output), kind="output")

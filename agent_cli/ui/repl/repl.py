@@ -25,7 +25,7 @@ from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import Operation, UserInput
 
 from ..commands import registry
-from ..commands.api import Choice, ExitReason, FirstInput
+from ..commands.api import Choice, ExitReason, FirstInput, KeyGroup
 from ..conversation import resume_note
 from ..conversation.conversation import Conversation
 from ..dialogs.base import Dialog
@@ -53,23 +53,58 @@ _NOTIFY_S = 10.0
 _BREATHE_EVERY = 20
 """Number of events handled in a row before keys get a turn."""
 _KEYS = (
-    "Enter sends, Ctrl-J or Alt-Enter or \\ Enter breaks the line, Ctrl-G opens $EDITOR, Ctrl-R searches.",
-    "While a turn runs: Enter steers it, Tab queues a prompt, Up takes it back, Esc or Ctrl-C stops it.",
-    "At a question: a number, a letter or words and Enter, or Up and Down; Alt-Y and Alt-N decide at once.",
-    "At an edit: Shift-Tab accepts it and all later edits.",
-    "Shift-Tab changes the mode, Ctrl-O shows folded output, Ctrl-V attaches the image in the clipboard.",
-    "/ completes commands: Enter runs the top one, Tab and the arrows choose another.",
-    "Ctrl-B moves your running !command to the background, where /jobs lists it.",
-    "Esc Esc at an empty line rewinds, Ctrl-L clears the screen.",
-    "@ attaches a file, a folder or a URL; #note saves a note to the memory.",
-    "!command runs it yourself and shows the model its output with your next prompt; !!command keeps it private.",
+    KeyGroup(
+        "Input",
+        (
+            ("Enter", "send"),
+            ("Ctrl-J, Alt-Enter", "break the line; so do \\ and Enter"),
+            ("Tab", "complete a command, its argument or a path"),
+            ("Up, Ctrl-R", "an earlier input; search the earlier inputs"),
+            ("Ctrl-G", "edit the line in $EDITOR"),
+            ("Ctrl-V", "attach the image in the clipboard"),
+            ("Shift-Tab", "change the mode: plan, ask, auto-edit"),
+            ("Ctrl-O", "show folded output in full"),
+            ("Ctrl-L", "clear the screen"),
+            ("Esc Esc", "rewind to before an earlier prompt, at an empty line"),
+            ("Ctrl-D, Ctrl-C Ctrl-C", "quit, at an empty line"),
+        ),
+    ),
+    KeyGroup(
+        "While it works",
+        (
+            ("Enter", "steer: the model gets the text at its next step"),
+            ("Tab", "queue the text as the next prompt"),
+            ("Up", "take back what waits, at an empty line"),
+            ("Esc, Ctrl-C", "stop"),
+            ("Ctrl-B", "move your running !command to the background"),
+        ),
+    ),
+    KeyGroup(
+        "At a question",
+        (
+            ("a number, a letter", "an answer; other words refuse and go to the model"),
+            ("Up, Down", "select an answer; Enter takes it"),
+            ("Alt-Y, Alt-N", "yes or no, at once"),
+            ("Shift-Tab", "accept this edit and all later ones"),
+        ),
+    ),
+    KeyGroup(
+        "In a line",
+        (
+            ("/command", "Enter runs the top row of the menu"),
+            ("@path", "attach a file, a folder or a URL"),
+            ("#note", "save a note to the memory"),
+            ("!command", "run it yourself; your next prompt sends its output"),
+            ("!!command", "run it yourself and keep its output private"),
+        ),
+    ),
 )
 
 
 class Repl:
     """Connects the client's queues to the screen."""
 
-    keys: tuple[str, ...] = _KEYS
+    keys: tuple[KeyGroup, ...] = _KEYS
 
     def __init__(
         self, client: Client, host: FrontEndServices, settings: Ui, history_file: Path, painted: FirstPaint

@@ -145,6 +145,13 @@ def one_line(text: str, limit: int = 200) -> str:
     return truncate(" ".join(clean(text[: limit * 4]).split()), limit)
 
 
+def sentence(text: str) -> str:
+    """Return a message that begins with a plain word as a sentence: a capital letter and a full stop."""
+    first = text.partition(" ")[0]
+    text = text[:1].upper() + text[1:] if first.isalpha() else text
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
 def seconds(duration_s: float) -> str:
     """Return a duration: `0.3s`, `42s`, `3m05s`, `2h10m`."""
     if not math.isfinite(duration_s):

@@ -99,7 +99,7 @@ def test_the_list_numbers_the_turns_as_the_session_is_shown(changed: World) -> N
     listed = "  1  change  (files saved)\n  3  more talk  (no file changed)\n"
     assert changed.run("undo", "--list") == Done(0, listed, "")
     missing = changed.run("undo", "--to", "2")
-    assert missing.code == 1 and missing.out.startswith("there is no prompt 2 to go back to")
+    assert missing.code == 1 and missing.out.startswith("There is no prompt 2 to go back to")
     assert changed.run("undo", "--to", "3") == Done(0, "Undid: more talk\n", "")
     assert changed.run("undo", "--to", "1").code == 0 and files(changed) == BEFORE
 
@@ -112,7 +112,13 @@ def test_while_another_process_holds_the_session_it_can_be_looked_at(changed: Wo
         dry = changed.run("undo", "--dry-run")
         assert (dry.code, dry.err) == (0, "") and "  modified  a.txt  +1 -1\n" in dry.out
         assert dry.out.startswith("note: another process uses the session")
-        assert changed.run("undo").code != 0 and files(changed) == AFTER
+        for words, command in (
+            (["undo"], "/undo"), (["redo"], "/redo"), (["undo", "--resolve", "old"], "/resolve")
+        ):  # fmt: skip
+            refused = changed.run(*words)
+            assert refused.code == 1 and files(changed) == AFTER
+            told = f"is in use by another process: type {command} there, or close it first"
+            assert told in refused.err and "--fork" not in refused.err
     finally:
         held.close()
 
@@ -173,11 +179,11 @@ def test_a_file_changed_since_is_left_alone_and_the_exit_code_says_so(changed: W
 
 
 def test_nothing_to_undo_or_redo_is_said_with_exit_1(changed: World) -> None:
-    assert changed.run("redo") == Done(1, "there is nothing to redo\n", "")
-    assert changed.run("redo", "--dry-run") == Done(1, "there is nothing to redo\n", "")
+    assert changed.run("redo") == Done(1, "There is nothing to redo.\n", "")
+    assert changed.run("redo", "--dry-run") == Done(1, "There is nothing to redo.\n", "")
     changed.run("undo")
-    assert changed.run("undo") == Done(1, "there is no turn to undo\n", "")
-    assert changed.run("undo", "--dry-run") == Done(1, "there is nothing to undo\n", "")
+    assert changed.run("undo") == Done(1, "There is no turn to undo.\n", "")
+    assert changed.run("undo", "--dry-run") == Done(1, "There is nothing to undo.\n", "")
     assert changed.run("undo", "--list") == Done(0, "There is no turn to undo.\n", "")
 
 
@@ -185,7 +191,7 @@ def test_after_new_work_there_is_nothing_to_redo(changed: World) -> None:
     changed.run("undo")
     changed.script(Reply(text="Another way."))
     changed.run("run", "-c", "something else")
-    assert changed.run("redo") == Done(1, "there is nothing to redo\n", "")
+    assert changed.run("redo") == Done(1, "There is nothing to redo.\n", "")
 
 
 def test_without_a_session_there_is_nothing_to_do(world: World) -> None:
@@ -265,7 +271,7 @@ def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World) 
     taken = changed.run("undo", "--resolve", "take", "a.txt")
     assert taken == Done(0, "Decided.\n  modified  a.txt\n", "") and files(changed) == BEFORE
     assert changed.run("redo").code == 0 and files(changed)["a.txt"] == "mine\n"
-    assert changed.run("redo", "--resolve", "old").out.startswith("there is no file to decide on")
+    assert changed.run("redo", "--resolve", "old").out.startswith("There is no file to resolve")
     assert changed.run("undo", "--conflicts", "old").code == 0 and files(changed) == BEFORE
 
 
@@ -286,7 +292,7 @@ def test_a_file_that_could_not_be_written_is_restored_once_it_can(world: World, 
         "changed": "one\n", "removed": "one\n"
     }  # fmt: skip
     again = world.run("undo", "--resolve", choice)
-    assert again.code == 1 and again.out.startswith("there is no file to decide on")
+    assert again.code == 1 and again.out.startswith("There is no file to resolve")
 
 
 def test_options_that_make_no_sense_are_errors(changed: World) -> None:

@@ -194,13 +194,13 @@ async def test_changes_in_other_lines_are_merged_and_overlapping_ones_are_not(tm
 
 
 async def test_there_is_nothing_to_decide_after_a_new_prompt_or_without_a_conflict(talk: Talk) -> None:
-    with pytest.raises(NothingToRestore, match="nothing to decide"):
+    with pytest.raises(NothingToRestore, match="nothing to resolve"):
         await talk.undoing.resolve("old")
     await talk.undoing.undo(1)
-    with pytest.raises(NothingToRestore, match="none was left alone"):
+    with pytest.raises(NothingToRestore, match="none was skipped"):
         await talk.undoing.resolve("old")
     await talk.turn(4, d="4")
-    with pytest.raises(NothingToRestore, match="nothing to decide"):
+    with pytest.raises(NothingToRestore, match="nothing to resolve"):
         await talk.undoing.resolve("old")
 
 
@@ -280,7 +280,7 @@ async def test_a_redo_leaves_alone_what_its_undo_left_alone(tmp_path: Path, rest
     assert report.conflicts == () and [change.path for change in report.restored] == ["other"]
     if restarted:
         talk.restart()
-    with pytest.raises(NothingToRestore, match="none was left alone"):
+    with pytest.raises(NothingToRestore, match="none was skipped"):
         await talk.undoing.resolve("old")
     assert talk.state() == before
 

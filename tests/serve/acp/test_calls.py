@@ -4,6 +4,7 @@ import msgspec
 
 from agent_cli.protocol.events import ApprovalItem, ToolCallFinished
 from agent_cli.protocol.messages import FileChange
+from agent_cli.protocol.sanitize import marked_data
 from agent_cli.serve.acp import calls
 from agent_cli.workspace.editing.unified_diff import unified_diff
 
@@ -75,6 +76,18 @@ def test_a_call_that_failed_says_why_and_one_that_changed_files_what() -> None:
     )
     assert [each["type"] for each in calls.finished_content(made, "/work")] == ["diff"]
     assert calls.finished_locations(made, "/work") == [{"path": "/work/x"}]
+
+
+def test_data_is_shown_without_the_marks_that_are_for_the_model() -> None:
+    text = marked_data("ticket seven", "the MCP server board", "a1b2c3d4e5f6")
+    for kind in ("text", "summary", "output"):
+        for status in ("ok", "failed"):
+            event = ToolCallFinished(
+                call_id="1", tool="board_read", title="7", status=status, text=text, result_kind=kind
+            )  # fmt: skip
+            (shown,) = calls.finished_content(event, "/work")
+            assert shown["content"]["text"].strip("`\n") == "ticket seven"
+            assert calls.raw_output(event)["text"] == text
 
 
 def test_titles_name_the_tool_but_for_commands() -> None:

@@ -92,7 +92,7 @@ async def test_what_is_already_applied_is_said_to_be(context: ToolContext, root:
     again = edit("beside\nold text", "beside\nnew text")
     outcome = await call(context, "edit_file", path="f", edits=[again])
     assert outcome.ok and not outcome.changes and (root / "f").read_bytes() == b"a\nbeside\nnew text\n"
-    assert outcome.text == "Nothing was changed in f. The edit was already applied: its new text stands at line 2."
+    assert outcome.text == "Nothing was changed in f. The edit was already applied: its new text is at line 2."
     outcome = await call(context, "edit_file", path="f", edits=[again, edit("a\n", "b\n")])
     assert "Edit 1 of 2 was already applied" in outcome.text
     assert (root / "f").read_bytes() == b"b\nbeside\nnew text\n"
@@ -101,7 +101,7 @@ async def test_what_is_already_applied_is_said_to_be(context: ToolContext, root:
 async def test_a_like_line_elsewhere_is_not_the_edit_made_before(context: ToolContext, root: Path) -> None:
     (root / "f").write_bytes(b"[dev]\nport = 8080\n[prod]\nport = 9090\n")
     said = await refused(context, edit("port = 8000", "port = 9090"))
-    assert "`old` does not occur in f; `new` stands at line 4: if that is it, all is done." in said
+    assert "`old` does not occur in f; `new` is at line 4: if that is it, all is done." in said
     assert "nearest region" in said
 
 

@@ -1,5 +1,6 @@
 """`/agents`: what is listed and shown, and what reaches the engine."""
 
+import msgspec
 import pytest
 
 from agent_cli.protocol.client import AgentLine
@@ -30,6 +31,11 @@ async def test_one_is_shown_with_what_its_session_holds(name: str) -> None:
     desk = await run(f"/agents {name}", agents=AGENTS, busy=True)
     assert "● explore-1" in desk.said[0] and desk.said[0].endswith("session: /s/1.jsonl\n    now: Read a")
     assert desk.said[1].startswith("3 turns: task 3, Answer 3 of /s/1.jsonl., task 2")
+    over = tuple(msgspec.structs.replace(agent, state="done", line="The end. " * 40) for agent in AGENTS)
+    desk = await run(f"/agents {name}", agents=over)
+    assert "The end." not in desk.said[0], "the transcript below has it"
+    desk = await run("/agents general-1", agents=over)
+    assert "    said: The end." in desk.said[0] and max(map(len, desk.said[0].split("\n"))) <= desk.columns
     desk = await run("/agents general-1", agents=AGENTS)
     assert "session: not saved\n    worktree: /wt/1" in desk.text and len(desk.said) == 1
 

@@ -13,6 +13,7 @@ from agent_cli.config.schema import Ui
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.hints import Hint, HintKind
 from agent_cli.protocol.messages import FileChange, PlanItem
+from agent_cli.protocol.sanitize import marked_data
 from agent_cli.protocol.usage import Totals
 from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.render.renderer import Renderer
@@ -238,6 +239,39 @@ def test_an_approved_diff_is_shown_once() -> None:
     assert "+new" in shown(done)
 
 
+def test_live_lines_stay_where_they_are_when_they_become_permanent() -> None:
+    view, printed = renderer(), ""
+
+    def row(part: str) -> int:
+        """Where a text stands on the screen: what is printed, and the live lines below it."""
+        nonlocal printed
+        printed += view.take()
+        screen = [*printed.split("\n")[:-1], *view.frame((), 20)]
+        (found,) = [at for at, line in enumerate(screen) if part in line]
+        return found
+
+    view.handle(ev.TurnStarted(turn_id="t", text="Please"))
+    waits = row("Esc stops")
+    view.handle(ev.ReasoningDelta(text="A thought"))
+    assert row("A thought") == waits
+    view.handle(ev.TextDelta(text="One"))
+    assert row("A thought") == waits
+    live = row("One")
+    view.handle(ev.TextDelta(text=" word.\n\nAnd"))
+    assert row("One word.") == live
+    view.handle(answered("One word.\n\nAnd"))
+    view.handle(started("shell", "make test"))
+    live = row("make test")
+    view.handle(finished(command="make test", title="make test"))
+    assert row("make test") == live
+    view.handle(finished(tool="read_file", title="a.py"))
+    live = row("a.py")
+    view.handle(ev.TextDelta(text="Two"))
+    assert row("a.py") == live and row("Two") == live + 2
+    view.handle(ev.TextDelta(text=" words.\n\nEnd"))
+    assert row("Two words.") == live + 2
+
+
 def test_a_command_stands_once_while_it_asks() -> None:
     view = renderer()
     item = approval_item("c1", "shell", "make …", "make all", "command", "why", "rule", "", "{}", "")
@@ -280,6 +314,17 @@ def test_a_command_shows_what_is_meant_for_a_person() -> None:
     out = shown(finished(command="ls", exit_code=0, text="a\n[exit code 0, 0.1 s]", display="a"))
     assert out == "● $ ls\n  a\n"
     assert "from the end" in shown(finished(command="ls", exit_code=0, text="from the end"))
+
+
+@pytest.mark.parametrize("display", ["", "ticket seven"])
+def test_data_of_an_external_tool_is_shown_without_the_marks_that_are_for_the_model(display: str) -> None:
+    text = marked_data("ticket seven", "the MCP server board", "a1b2c3d4e5f6")
+    assert (
+        shown(finished(tool="board_read", title="7", text=text, display=display))
+        == "● board_read 7  ticket seven\n"
+    )
+    failed = finished(tool="board_read", title="7", text=text, display=display, status="failed")
+    assert shown(failed) == "✗ board_read 7  ticket seven\n"
 
 
 def test_a_command_that_goes_on_as_a_job_has_not_failed() -> None:

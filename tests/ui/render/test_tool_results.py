@@ -141,7 +141,7 @@ def test_another_theme_reaches_all_that_is_alive() -> None:
     assert "\x1b[32mreturn" in view.frame((), 9)[0]
     view.use(choose(Ui(theme="light"), {}))
     assert "\x1b[31mreturn" in view.frame((), 9)[0], "a text goes on in the colour it has now"
-    assert "\x1b[34m" in view.frame((), 9)[1]
+    assert "\x1b[34m" in view.frame((), 9)[2]
     view.handle(ev.TextDelta(text=" b\n"))
     assert view.take() == "\x1b[31mreturn b\x1b[0m\n"
     view.use(NONE)

@@ -123,7 +123,7 @@ def test_enter_in_the_menu_runs_its_top_row(tmp_path: Path) -> None:
         term.wait("about lexer")
         term.type("?")
         term.send("\r")
-        term.wait("Shift-Tab changes the mode")
+        term.wait("(?m)^  Shift-Tab +change the mode: plan, ask, auto-edit$")
         assert not re.search("no command", term.text)
         term.leave()
         assert term.operations("UserInput") == []

@@ -167,4 +167,4 @@ def _as_agreed(setup: Setup, prompt: OwnPrompt) -> OwnPrompt:
 
 
 def _as_one(prompt: OwnPrompt) -> tuple[str, bytes]:
-    return prompt.place, prompt.text.encode("utf-8")
+    return prompt.trust_place or prompt.place, prompt.text.encode("utf-8")

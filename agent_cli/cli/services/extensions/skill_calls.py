@@ -31,8 +31,9 @@ def skill_prompt(setup: Setup, name: str, argument: str, session: str) -> OwnPro
     brought = library.bring(call, argument, session, agreed=True)
     return OwnPrompt(
         call.file.text,
-        skill.trust_place,
+        skill.path,
         agreed=call.trusted,
+        trust_place=skill.trust_place,
         input=UserInput(f"/{name} {argument}".strip(), brought=(brought,)),
     )
 

@@ -19,6 +19,7 @@ from agent_cli.review.git_reader import ReviewError
 from agent_cli.review.material import Selection
 from agent_cli.store.session_file import StoreError
 from agent_cli.ui.headless.runner import StopHandle
+from agent_cli.ui.text import lines
 
 from .options import SESSION_OPTIONS, typed_options
 from .reviewing import ReviewOrder, carry_out, order_of, review_setup
@@ -62,7 +63,7 @@ class ReplReviews:
         for line in text_lines(review):
             yield line
         if review.cost_usd is not None:
-            yield f"Cost of the review: {review.cost_usd:.2f} USD, beside the session's."
+            yield f"The review cost {lines.dollars(review.cost_usd)}, which is not part of this session's cost."
 
     async def _review(
         self, values: dict[str, object], order: ReviewOrder, said: "asyncio.Queue[str | None]"
