@@ -21,13 +21,12 @@ from agent_cli.tools.session.memory import MemoryTool
 from agent_cli.tools.web.web_search import search_tool
 
 from .options import UsageError
-from .sandbox_setup import confining_for
+from .sandbox_setup import confinement_of_servers, confining_for
 from .session_builder import (
     ChildOf,
     FrontEnd,
     OpenSession,
     SessionBuilder,
-    confinement_of_servers,
     permissions_of,
     skills_of,
 )

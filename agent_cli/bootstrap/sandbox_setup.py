@@ -22,7 +22,9 @@ from .options import UsageError
 from .setup import Setup
 
 if TYPE_CHECKING:
+    from agent_cli.engine.permissions.active_policy import Permissions
     from agent_cli.sandbox.process.runner import ProcessRunner
+    from agent_cli.sandbox.profile.confinement import Confinement
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _BUILT_IN = "built-in default"
@@ -131,3 +133,9 @@ def keep(state: Path, strength: EnforcedLevel) -> None:
     with suppress(OSError):
         make_private(state)
         replace_file(state / "sandbox.json", msgspec.json.encode(_Kept(_key(), strength)))
+
+
+async def confinement_of_servers(permissions: "Permissions") -> "Confinement | None":
+    """Return the restrictions of a sandboxed MCP server: those of a command, plus network access."""
+    await permissions.measure_sandbox()
+    return permissions.confinement("network") if permissions.is_confining else None

@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from agent_cli.mcp.documents import ServerDocuments
     from agent_cli.mcp.servers import Servers
     from agent_cli.redaction.redactor import Redactor
-    from agent_cli.sandbox.profile.confinement import Confinement
     from agent_cli.telemetry.export.tracing import Tracing
     from agent_cli.tools.shell.instruction_watch import InstructionWatch
 
@@ -466,12 +465,6 @@ class SessionBuilder:
         if number := last_job(session.records):
             context.jobs.take_over(number, jobs(session.records).values())
         return context
-
-
-async def confinement_of_servers(permissions: Permissions) -> "Confinement | None":
-    """Return the restrictions of a sandboxed MCP server: those of a command, plus network access."""
-    await permissions.measure_sandbox()
-    return permissions.confinement("network") if permissions.is_confining else None
 
 
 def permissions_of(
