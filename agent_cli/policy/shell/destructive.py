@@ -120,7 +120,7 @@ DANGERS: dict[str, Danger] = {
     "find": Danger(r" -(delete|fprint\w*|fls) ", "deletes or overwrites what it finds"),
     **_all("export declare typeset readonly", rf" (?:{_RUNS_LATER})=", _LATER),
     **_all("alias enable", r" \S", _LATER),
-    "trap": Danger(r"^ (?!- |-[lp]\w* | )", _LATER),
+    "trap": Danger(r"^(?! (?:-[lp]+ |- | )(?:[A-Z0-9+-]+ )*$)", _LATER),
     "hash": Danger(" -[a-z]*p", _LATER),
 }  # fmt: skip
 DISCARDS: dict[str, str] = {
