@@ -154,6 +154,8 @@ def test_texts_of_a_plugin_find_its_files_in_a_folder_with_a_space(world: World)
                 'Quoted: !`sh "${CLAUDE_PLUGIN_ROOT}/scripts/setup.sh" two`\n'
             ),
             "scripts/setup.sh": "echo set up: $*\n",
+            "hooks/hooks.json": hooks("sh ${CLAUDE_PLUGIN_ROOT}/guard.sh", matcher="Bash"),
+            "guard.sh": "echo not with this plug-in >&2; exit 2\n",
             "agents/critic.md": "---\nname: critic\ndescription: d\n---\nFollow ${CLAUDE_PLUGIN_ROOT}/rules.md.\n",
         },
     )
@@ -165,10 +167,13 @@ def test_texts_of_a_plugin_find_its_files_in_a_folder_with_a_space(world: World)
         Reply(text="Fine."),
         Reply(text="ok"),
     )
-    assert world.run("run", "/loops:go", env=usual).code == 0
+    assert world.run("run", "/loops:go", "--no-hooks", env=usual).code == 0
     asked = world.messages(0, "user")[-1]
     assert "Bare: set up: one" in asked and "Quoted: set up: two" in asked
     assert f"{world.home}/my state-plugins/store/loops/" in str(world.bodies()[1]["messages"][0])
+    world.script(Reply(calls=(Call("shell", {"command": "true"}),)), Reply(text="ok"))
+    assert world.run("run", "go", "--mode", "yolo", env=usual).code == 6
+    assert "not with this plug-in" in world.messages(-1, "tool")[-1]
 
 
 def test_no_at_the_question_adds_nothing(world: World) -> None:
