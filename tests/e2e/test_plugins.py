@@ -176,6 +176,23 @@ def test_texts_of_a_plugin_find_its_files_in_a_folder_with_a_space(world: World)
     assert "not with this plug-in" in world.messages(-1, "tool")[-1]
 
 
+@pytest.mark.parametrize("written", ["look", "./look", "./plugins/look"])
+def test_a_marketplace_with_a_folder_for_its_plugins(world: World, written: str) -> None:
+    market = {
+        "name": "m",
+        "metadata": {"pluginRoot": "./plugins"},
+        "plugins": [{"name": "look", "source": written}],
+    }
+    skill = {"skills/look/SKILL.md": "---\nname: look\ndescription: Look.\n---\nLook.\n"}
+    write(world.home / "market" / "plugins" / "look", skill)
+    write(world.home / "market", {".claude-plugin/marketplace.json": market})
+    add(world, f"{world.home}/market#look")
+    assert "brings 1 skill" in world.run("plugin", "show", "look").out
+    (world.home / "market" / "plugins").rename(world.home / "elsewhere")
+    gone = world.run("plugin", "add", f"{world.home}/market#look")
+    assert gone.code == 2 and "there is no folder" in gone.err
+
+
 def test_no_at_the_question_adds_nothing(world: World) -> None:
     source = write(canary(world), {"skills/look/notes.md": "Read \x1b[2Jme.\n"})
     (source / "dangling").symlink_to("nowhere")
