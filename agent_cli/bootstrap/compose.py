@@ -11,8 +11,9 @@ import msgspec
 from agent_cli.config.api_keys import KeyedEnvironment
 from agent_cli.config.dirs import declares_plugins, defines_servers, worktrees_dir
 from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
-from agent_cli.model.routing import choose_default, open_model
+from agent_cli.model.routing import MissingKey, choose_default, open_model
 from agent_cli.model.types.base import Model
+from agent_cli.protocol.events import Notice
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.kit.base import Tool, ToolError
 from agent_cli.tools.registry import Registry, built_in, default_registry, without_late_groups
@@ -170,7 +171,7 @@ class _Children:
         parts.tracing = self._tracing
         parts.for_child(ChildOf(parent, child, above.tell))
         child.brought = tuple(_skills_for(setup, plan)) if not plan.is_resumed else ()
-        model = await self._model(plan, parent)
+        model = await self._model(child, parent)
         draft = child_session(setup, plan, parent, model, lambda: self._system(plan, parts, registry, model))
         opened = parts.assembled(model, draft, (), self._log)
         if below is not None:
@@ -191,13 +192,23 @@ class _Children:
         child.worktree = await create(setup.workspace.root, child.plan.name, folder, parent.tools.processes.run)
         return setup.elsewhere(Path(child.worktree.folder))
 
-    async def _model(self, plan: "ChildPlan", parent: "SessionServices") -> Model:
+    async def _model(self, child: "Child", parent: "SessionServices") -> Model:
+        """Return the model of a sub-agent. Without a key for the one that its type names, such as `sonnet` in most
+        files of Claude Code, it is that of the conversation, and the user is told."""
+        plan = child.plan
         name = plan.model or plan.type.model
         if name in ("", "inherit"):
             return parent.models.model
-        return await open_model(
-            name, self._setup.config, self._env, self._setup.memory, self._log.request if self._log else None
-        )
+        try:
+            return await open_model(
+                name, self._setup.config, self._env, self._setup.memory, self._log.request if self._log else None
+            )
+        except MissingKey as error:
+            if plan.model:
+                raise
+            text = f"{plan.type.name} is meant for the model {name} ({error}); it uses that of the conversation."
+            child.among.tell(child, Notice(level="info", text=text))
+            return parent.models.model
 
     def _system(
         self, plan: "ChildPlan", parts: SessionBuilder, registry: Registry, model: Model
