@@ -14,8 +14,10 @@ from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
 from agent_cli.model.routing import MissingKey, choose_default, open_model
 from agent_cli.model.types.base import Model
 from agent_cli.protocol.events import Notice
+from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.kit.base import Tool, ToolError
+from agent_cli.tools.kit.output import first_of
 from agent_cli.tools.registry import Registry, built_in, default_registry, without_late_groups
 from agent_cli.tools.session.memory import MemoryTool
 from agent_cli.tools.web.web_search import search_tool
@@ -170,7 +172,11 @@ class _Children:
         parts.agents = below
         parts.tracing = self._tracing
         parts.for_child(ChildOf(parent, child, above.tell))
-        child.brought = tuple(_skills_for(setup, plan)) if not plan.is_resumed else ()
+        missing: list[str] = []
+        child.brought = tuple(_skills_for(setup, plan, missing)) if not plan.is_resumed else ()
+        if missing:
+            text = f"{plan.type.name} works without these skills, which its file names and which do not exist: "
+            above.tell(child, Notice(level="warning", text=f"{text}{clean(first_of(missing, 10))}"))
         model = await self._model(child, parent)
         draft = child_session(setup, plan, parent, model, lambda: self._system(plan, parts, registry, model))
         opened = parts.assembled(model, draft, (), self._log)
@@ -220,18 +226,23 @@ class _Children:
         return msgspec.structs.replace(prompt, text=f"{prompt.text}\n\n{role}")
 
 
-def _skills_for(setup: Setup, plan: "ChildPlan") -> "Iterator[AttachedText]":
-    """Yield the skills that a sub-agent's type adds to its task.
+def _skills_for(setup: Setup, plan: "ChildPlan", missing: list[str]) -> "Iterator[AttachedText]":
+    """Yield the skills that a sub-agent's type adds to its task; those of its plug-in may have their own names.
+    Add the names of those that do not exist to `missing`.
 
     Raises:
-        ToolError: there is no such skill, or it cannot be used.
+        ToolError: a skill cannot be used.
     """
     library = skills_of(setup) if plan.type.skills else None
+    plugin = plan.type.name.rpartition(":")[0] if plan.type.origin == "plugin" else ""
     for name in plan.type.skills:
-        skill = library.now().named(name) if library is not None else None
+        names = (f"{plugin}:{name}", name) if plugin else (name,)
+        found = map(library.now().named, names) if library is not None else ()
+        skill = next(filter(None, found), None)
         if library is None or skill is None:
-            raise ToolError(f"There is no skill named {name}, which the type {plan.type.name} names.")
-        yield library.bring(library.call(skill), "", plan.id)
+            missing.append(name)
+        else:
+            yield library.bring(library.call(skill), "", plan.id)
 
 
 _ROLE = (

@@ -156,7 +156,10 @@ def test_texts_of_a_plugin_find_its_files_in_a_folder_with_a_space(world: World)
             "scripts/setup.sh": "echo set up: $*\n",
             "hooks/hooks.json": hooks("sh ${CLAUDE_PLUGIN_ROOT}/guard.sh", matcher="Bash"),
             "guard.sh": "echo not with this plug-in >&2; exit 2\n",
-            "agents/critic.md": "---\nname: critic\ndescription: d\n---\nFollow ${CLAUDE_PLUGIN_ROOT}/rules.md.\n",
+            "agents/critic.md": (
+                "---\nname: critic\ndescription: d\nskills: [look]\n---\nFollow ${CLAUDE_PLUGIN_ROOT}/rules.md.\n"
+            ),
+            "skills/look/SKILL.md": "---\nname: look\ndescription: d\n---\nLook twice.\n",
         },
     )
     usual: dict[str, str | None] = {"AGENT_STATE_DIR": str(world.home / "my state")}
@@ -171,6 +174,7 @@ def test_texts_of_a_plugin_find_its_files_in_a_folder_with_a_space(world: World)
     asked = world.messages(0, "user")[-1]
     assert "Bare: set up: one" in asked and "Quoted: set up: two" in asked
     assert f"{world.home}/my state-plugins/store/loops/" in str(world.bodies()[1]["messages"][0])
+    assert "Look twice." in str(world.messages(1)), "a skill of the plug-in by its own name"
     world.script(Reply(calls=(Call("shell", {"command": "true"}),)), Reply(text="ok"))
     assert world.run("run", "go", "--mode", "yolo", env=usual).code == 6
     assert "not with this plug-in" in world.messages(-1, "tool")[-1]
