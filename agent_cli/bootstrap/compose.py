@@ -12,10 +12,13 @@ from agent_cli.config.api_keys import KeyedEnvironment
 from agent_cli.config.dirs import declares_plugins, defines_servers, worktrees_dir
 from agent_cli.engine.context.changed_files import changed_files
 from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
-from agent_cli.model.routing import choose_default, open_model
+from agent_cli.model.routing import MissingKey, choose_default, open_model
 from agent_cli.model.types.base import Model
+from agent_cli.protocol.events import Notice
+from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.kit.base import Tool, ToolError
+from agent_cli.tools.kit.output import first_of
 from agent_cli.tools.registry import Registry, built_in, default_registry, without_late_groups
 from agent_cli.tools.session.memory import MemoryTool
 from agent_cli.tools.web.web_search import search_tool
@@ -170,8 +173,12 @@ class _Children:
         parts.agents = below
         parts.tracing = self._tracing
         parts.for_child(ChildOf(parent, child, above.tell))
-        child.brought = tuple(_skills_for(setup, plan)) if not plan.is_resumed else ()
-        model = await self._model(plan, parent)
+        missing: list[str] = []
+        child.brought = tuple(_skills_for(setup, plan, missing)) if not plan.is_resumed else ()
+        if missing:
+            text = f"{plan.type.name} works without these skills, which its file names and which do not exist: "
+            above.tell(child, Notice(level="warning", text=f"{text}{clean(first_of(missing, 10))}"))
+        model = await self._model(child, parent)
         draft = child_session(setup, plan, parent, model, lambda: self._system(plan, parts, registry, model))
         opened = parts.assembled(model, draft, (), self._log)
         if below is not None:
@@ -192,13 +199,23 @@ class _Children:
         child.worktree = await create(setup.workspace.root, child.plan.name, folder, parent.tools.processes.run)
         return setup.elsewhere(Path(child.worktree.folder))
 
-    async def _model(self, plan: "ChildPlan", parent: "SessionServices") -> Model:
+    async def _model(self, child: "Child", parent: "SessionServices") -> Model:
+        """Return the model of a sub-agent. Without a key for the one that its type names, such as `sonnet` in most
+        files of Claude Code, it is that of the conversation, and the user is told."""
+        plan = child.plan
         name = plan.model or plan.type.model
         if name in ("", "inherit"):
             return parent.models.model
-        return await open_model(
-            name, self._setup.config, self._env, self._setup.memory, self._log.request if self._log else None
-        )
+        try:
+            return await open_model(
+                name, self._setup.config, self._env, self._setup.memory, self._log.request if self._log else None
+            )
+        except MissingKey as error:
+            if plan.model:
+                raise
+            text = f"{plan.type.name} is meant for the model {name} ({error}); it uses that of the conversation."
+            child.among.tell(child, Notice(level="info", text=text))
+            return parent.models.model
 
     def _system(
         self, plan: "ChildPlan", parts: SessionBuilder, registry: Registry, model: Model
@@ -210,18 +227,23 @@ class _Children:
         return msgspec.structs.replace(prompt, text=f"{prompt.text}\n\n{role}")
 
 
-def _skills_for(setup: Setup, plan: "ChildPlan") -> "Iterator[AttachedText]":
-    """Yield the skills that a sub-agent's type adds to its task.
+def _skills_for(setup: Setup, plan: "ChildPlan", missing: list[str]) -> "Iterator[AttachedText]":
+    """Yield the skills that a sub-agent's type adds to its task; those of its plug-in may have their own names.
+    Add the names of those that do not exist to `missing`.
 
     Raises:
-        ToolError: there is no such skill, or it cannot be used.
+        ToolError: a skill cannot be used.
     """
     library = skills_of(setup) if plan.type.skills else None
+    plugin = plan.type.name.rpartition(":")[0] if plan.type.origin == "plugin" else ""
     for name in plan.type.skills:
-        skill = library.now().named(name) if library is not None else None
+        names = (f"{plugin}:{name}", name) if plugin else (name,)
+        found = map(library.now().named, names) if library is not None else ()
+        skill = next(filter(None, found), None)
         if library is None or skill is None:
-            raise ToolError(f"There is no skill named {name}, which the type {plan.type.name} names.")
-        yield library.bring(library.call(skill), "", plan.id)
+            missing.append(name)
+        else:
+            yield library.bring(library.call(skill), "", plan.id)
 
 
 _ROLE = (

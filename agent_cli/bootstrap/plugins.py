@@ -129,11 +129,13 @@ def hooks_of_plugins(setup: "Setup") -> tuple[tuple[Hook, ...], tuple[str, ...]]
 
 
 def _filled(hook: Hook, variables: dict[str, str]) -> Hook:
-    """Return a hook with its plug-in's variables. A shell expands them itself; for a program without a shell they
-    are substituted."""
+    """Return a hook with its plug-in's variables. A shell expands them itself, quoted where a folder has a space,
+    such as `Application Support`; for a program without a shell they are substituted."""
     command: str | tuple[str, ...]
     if isinstance(hook.command, str):
-        command = hook.command.replace("${/}", "/")
+        from agent_cli.extensions.expansion import with_quotes
+
+        command = with_quotes(hook.command.replace("${/}", "/"), variables)
     else:
         command = tuple(
             _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), word.replace("${/}", "/"))

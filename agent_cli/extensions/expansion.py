@@ -242,14 +242,31 @@ def _quoted(folder: str, before: str) -> str:
     """Return a folder as one word of a shell command, between the quotes that are open there."""
     if (plain := shlex.quote(folder)) == folder:
         return folder
-    is_open = next((part for part in _SHELL_PART.findall(before) if part in ("'", '"')), "")
-    match is_open:
+    match _open_quote(before):
         case "'":
             return plain[1:-1]
         case '"':
             return re.sub(r'([\\"$`])', r"\\\1", folder)
         case _:
             return plain
+
+
+def _open_quote(before: str) -> str:
+    """Return the quote that is open at the end of the beginning of a shell command; empty if none."""
+    return next((part for part in _SHELL_PART.findall(before) if part in ("'", '"')), "")
+
+
+def with_quotes(line: str, variables: Mapping[str, str]) -> str:
+    """Return a shell command line in which each variable whose value has a space or the like is between quotes."""
+    names = [name for name, value in variables.items() if shlex.quote(value) != value]
+    if not names:
+        return line
+    listed = "|".join(map(re.escape, names))
+    return re.sub(
+        rf"\$(?:\{{(?:{listed})\}}|(?:{listed})(?!\w))",
+        lambda found: found[0] if _open_quote(line[: found.start()]) else f'"{found[0]}"',
+        line,
+    )
 
 
 def shell_words(argument: str) -> list[str]:

@@ -197,6 +197,10 @@ def _hooks(content: Any, dialect: Dialect, source: str, notes: list[str], off: s
         off.update(str(name) for names in listed for name in names)
         hooks = {name: groups for name, groups in hooks.items() if name not in _SETTINGS_OF_GEMINI}
     found = [hook for name, groups in hooks.items() for hook in _event(str(name), groups, dialect, source, notes)]
+    unknown = [str(name) for name, groups in hooks.items() if groups and isinstance(groups, list)]
+    if unknown := [name for name in unknown if event_named(name) is None]:
+        are = "is no such event" if len(unknown) == 1 else "are no such events"
+        notes.append(f"{source}: hooks for {', '.join(unknown)} are not run: there {are} here")
     return [hook for hook in found if (hook.name or hook.line) not in off] if dialect == "gemini" else found
 
 
@@ -215,8 +219,6 @@ _SETTINGS_OF_GEMINI = ("enabled", "disabled", "notifications")
 def _event(name: str, groups: Any, dialect: Dialect, source: str, notes: list[str]) -> Iterator[Hook]:
     event = event_named(name)
     if event is None:
-        if isinstance(groups, list) and groups:
-            notes.append(f"{source}: hooks for {name} are not run: there is no such event here")
         return
     for group in groups if isinstance(groups, list) else ():
         if not isinstance(group, dict):

@@ -46,6 +46,7 @@ _FOLDERS: Mapping[Kind, tuple[tuple[str, str, Product], ...]] = {
         (".gemini/agents", ".gemini/agents", "gemini"),
         (".opencode/agent", ".config/opencode/agent", "opencode"),
         (".opencode/agents", ".config/opencode/agents", "opencode"),
+        (".cursor/agents", ".cursor/agents", "cursor"),
     ),
 }
 """The folders of a project and those below the home directory; empty if a product has none there."""

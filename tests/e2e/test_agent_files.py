@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from tests.extensions.plugins.made import claude
-from tests.model.server import Reply
+from tests.model.server import Call, Reply
 
 from .person import GUARD_S, Person
 from .test_plugins import add, stored
@@ -26,6 +26,44 @@ def types(world: World) -> str:
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     return done.stdout.strip()
+
+
+def test_a_sub_agent_meant_for_a_provider_without_a_key_uses_the_model_of_the_conversation(world: World) -> None:
+    """Most files of Claude Code name one of its models."""
+    file = world.home / ".claude" / "agents" / "critic.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: critic\ndescription: d\nmodel: sonnet\n---\nCriticise.\n", encoding="utf-8")
+    call = {"task": "Look.", "type": "critic"}
+    world.script(Reply(calls=(Call("agent", call),)), Reply(text="Fine."), Reply(text="ok"))
+    done = world.run("run", "go")
+    assert done.code == 0 and "Fine." in world.messages(-1, "tool")[-1]
+    assert (
+        "critic is meant for the model sonnet (anthropic needs a key: set ANTHROPIC_API_KEY); it uses" in done.err
+    )
+    world.script(Reply(calls=(Call("agent", {**call, "model": "opus"}),)), Reply(text="ok"))
+    world.run("run", "go")
+    assert "anthropic needs a key" in world.messages(-1, "tool")[-1], "the model asked for another one by name"
+
+
+def test_a_sub_agent_works_without_skills_that_do_not_exist(world: World) -> None:
+    """As in Claude Code, where some files name documents instead of skills."""
+    for name, text in (
+        ("agents/critic.md", "name: critic\ndescription: d\nskills: [docs/rules.md, look, nope]\n---\nCriticise."),
+        ("skills/look/SKILL.md", "name: look\ndescription: d\n---\nLook twice."),
+    ):
+        file = world.home / ".claude" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"---\n{text}\n", encoding="utf-8")
+    world.script(
+        Reply(calls=(Call("agent", {"task": "Go.", "type": "critic"}),)), Reply(text="Fine."), Reply(text="ok")
+    )
+    done = world.run("run", "go")
+    assert done.code == 0 and "Fine." in world.messages(-1, "tool")[-1]
+    assert "Look twice." in str(world.messages(1))
+    assert (
+        "critic works without these skills, which its file names and which do not exist: docs/rules.md, nope"
+        in done.err
+    )
 
 
 def test_many_sub_agents_that_are_not_trusted_are_one_line(world: World) -> None:

@@ -260,7 +260,6 @@ def test_after_a_merge_that_conflicts_the_turn_before_can_be_undone(world: World
     ("field", "why"),
     [
         ("model: no-such-model", "“no-such-model” is not a model name: "),
-        ("skills: [nope]", "There is no skill named nope, which the type critic names."),
         ("isolation: worktree", f"{WORK} is in no git repository, "),
     ],
 )

@@ -90,7 +90,7 @@ def test_commands_in_folders_and_names_with_dots_are_called_as_their_authors_wri
         assert world.run("run", task).code == 0
     said = [world.messages(at, "user")[-1].rpartition("\n")[2] for at in range(4)]
     assert said == [*["Apply the change one."] * 2, "Plan two.", "Begin with three."]
-    world.script(*[Reply(text="Ok.")] * 2)
+    world.script(*[Reply(text="Ok.")] * 4)
     with Person(world, "--plain", is_awaited=False) as person:
         person.wait(r"for commands\s+>")
         person.type("/test\r")
@@ -99,11 +99,13 @@ def test_commands_in_folders_and_names_with_dots_are_called_as_their_authors_wri
         person.wait(r"(?s)Ok\..*20 out\s+>")
         person.type("/apply four\r")
         person.wait(r"(?s)20 out.*change four.*20 out\s+>")
+        person.type("/speckit.plan five\r")
+        person.wait(r"(?s)change four.*Plan five.*20 out\s+>")
+        person.type("/index.html is blank\r")
+        person.wait(r"(?s)Plan five.*is blank.*20 out\s+>")
         person.leave()
-    assert [world.messages(at, "user")[-1].rpartition("\n")[2] for at in (4, 5)] == [
-        "Front.",
-        "Apply the change four.",
-    ]
+    said = [world.messages(at, "user")[-1].rpartition("\n")[2] for at in range(4, 8)]
+    assert said == ["Front.", "Apply the change four.", "Plan five.", "/index.html is blank"]
 
 
 def test_a_command_may_always_have_its_product_or_owner_in_front(world: World) -> None:

@@ -154,7 +154,12 @@ def test_texts_of_a_plugin_find_its_files_in_a_folder_with_a_space(world: World)
                 'Quoted: !`sh "${CLAUDE_PLUGIN_ROOT}/scripts/setup.sh" two`\n'
             ),
             "scripts/setup.sh": "echo set up: $*\n",
-            "agents/critic.md": "---\nname: critic\ndescription: d\n---\nFollow ${CLAUDE_PLUGIN_ROOT}/rules.md.\n",
+            "hooks/hooks.json": hooks("sh ${CLAUDE_PLUGIN_ROOT}/guard.sh", matcher="Bash"),
+            "guard.sh": "echo not with this plug-in >&2; exit 2\n",
+            "agents/critic.md": (
+                "---\nname: critic\ndescription: d\nskills: [look]\n---\nFollow ${CLAUDE_PLUGIN_ROOT}/rules.md.\n"
+            ),
+            "skills/look/SKILL.md": "---\nname: look\ndescription: d\n---\nLook twice.\n",
         },
     )
     usual: dict[str, str | None] = {"AGENT_STATE_DIR": str(world.home / "my state")}
@@ -165,10 +170,31 @@ def test_texts_of_a_plugin_find_its_files_in_a_folder_with_a_space(world: World)
         Reply(text="Fine."),
         Reply(text="ok"),
     )
-    assert world.run("run", "/loops:go", env=usual).code == 0
+    assert world.run("run", "/loops:go", "--no-hooks", env=usual).code == 0
     asked = world.messages(0, "user")[-1]
     assert "Bare: set up: one" in asked and "Quoted: set up: two" in asked
     assert f"{world.home}/my state-plugins/store/loops/" in str(world.bodies()[1]["messages"][0])
+    assert "Look twice." in str(world.messages(1)), "a skill of the plug-in by its own name"
+    world.script(Reply(calls=(Call("shell", {"command": "true"}),)), Reply(text="ok"))
+    assert world.run("run", "go", "--mode", "yolo", env=usual).code == 6
+    assert "not with this plug-in" in world.messages(-1, "tool")[-1]
+
+
+@pytest.mark.parametrize("written", ["look", "./look", "./plugins/look"])
+def test_a_marketplace_with_a_folder_for_its_plugins(world: World, written: str) -> None:
+    market = {
+        "name": "m",
+        "metadata": {"pluginRoot": "./plugins"},
+        "plugins": [{"name": "look", "source": written}],
+    }
+    skill = {"skills/look/SKILL.md": "---\nname: look\ndescription: Look.\n---\nLook.\n"}
+    write(world.home / "market" / "plugins" / "look", skill)
+    write(world.home / "market", {".claude-plugin/marketplace.json": market})
+    add(world, f"{world.home}/market#look")
+    assert "brings 1 skill" in world.run("plugin", "show", "look").out
+    (world.home / "market" / "plugins").rename(world.home / "elsewhere")
+    gone = world.run("plugin", "add", f"{world.home}/market#look")
+    assert gone.code == 2 and "there is no folder" in gone.err
 
 
 def test_no_at_the_question_adds_nothing(world: World) -> None:

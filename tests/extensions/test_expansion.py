@@ -2,7 +2,7 @@
 
 import subprocess
 
-from agent_cli.extensions.expansion import expand, with_variables
+from agent_cli.extensions.expansion import expand, with_quotes, with_variables
 from agent_cli.extensions.places import Product
 from agent_cli.policy.rules.foreign_rules import allow_rules
 from tests.costs import assert_linear
@@ -117,6 +117,13 @@ def test_a_folder_is_one_word_of_a_command_whatever_its_name(line: str) -> None:
     assert done.stdout.endswith(f"{folder}/x\n") and not done.stderr
     (plain,) = expand(f"```!\n{line}\n```", "", "claude", variables={"R": "/usr/plain"}).insertions
     assert plain.command == line.replace("${R}", "/usr/plain")
+
+
+def test_variables_of_a_command_line_are_quoted_where_they_must_be() -> None:
+    spaced = {"R": "/a b", "PLAIN": "/usr"}
+    line = """sh ${R}/x "${R}/y" '${R}' $R/z $RX ${PLAIN}/w"""
+    assert with_quotes(line, spaced) == """sh "${R}"/x "${R}/y" '${R}' "$R"/z $RX ${PLAIN}/w"""
+    assert with_quotes(line, {"R": "/usr"}) == line
 
 
 @each_row(

@@ -70,6 +70,20 @@ def test_comments_and_trailing_commas_are_read(tmp_path: Path, name: str) -> Non
     assert hook.command == "guard"
 
 
+def test_events_that_are_not_here_are_one_line(tmp_path: Path) -> None:
+    events = {
+        "beforeTabFileRead": [{"command": "x"}],
+        "afterTabFileEdit": [{"command": "x"}],
+        "later": [],
+        "stop": [],
+    }
+    write(tmp_path / "home" / ".cursor" / "hooks.json", json.dumps({"version": 1, "hooks": events}))
+    (note,) = found(tmp_path).notes
+    assert note.endswith(
+        ": hooks for beforeTabFileRead, afterTabFileEdit are not run: there are no such events here"
+    )
+
+
 def test_hooks_in_another_form_are_not_left_out_in_silence(tmp_path: Path) -> None:
     write(tmp_path / "home" / ".cursor" / "hooks.json", '{"hooks": [{"event": "stop", "command": "true"}]}')
     (note,) = found(tmp_path).notes

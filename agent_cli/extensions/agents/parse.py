@@ -33,8 +33,8 @@ _KEYS: Mapping[str, str] = {
     "effort": "effort", "model_reasoning_effort": "effort", "reasoning_effort": "effort", "variant": "effort",
     "max_turns": "turns", "steps": "turns", "max_steps": "turns",
     "timeout_mins": "minutes", "timeout": "minutes", "timeout_s": "seconds", "max_time_s": "seconds",
-    "max_cost_usd": "cost", "background": "background", "isolation": "isolation", "skills": "skills",
-    "kind": "kind", "disable": "disable",
+    "max_cost_usd": "cost", "background": "background", "is_background": "background", "readonly": "readonly",
+    "isolation": "isolation", "skills": "skills", "kind": "kind", "disable": "disable",
 }  # fmt: skip
 """Meanings of keys in lower case, with words separated by `_`."""
 _ROLES = ("subagent", "all", "primary")
@@ -193,7 +193,7 @@ def _names(value: Any, fields: _Fields) -> ToolNames:
 def _mode(fields: _Fields) -> Mode | None:
     """Return the narrowest mode that is named. An unknown name narrows to `ask`, since it may have been meant to
     narrow."""
-    modes: list[Mode] = []
+    modes: list[Mode] = ["plan"] if _flag(fields.take("readonly")) else []
     for key, value in (*fields.take_all("mode"), *fields.take_all("approval")):
         text = one_line(value)
         is_role = key == "mode" and text.lower() in _ROLES
@@ -215,7 +215,7 @@ def _with_limits(made: AgentType, fields: _Fields) -> AgentType:
     turns = fields.take_as("turns", _positive, "a number of turns")
     return msgspec.structs.replace(
         made,
-        model=one_line(fields.take("model"))[:200],
+        model=_model(fields),
         effort=one_line(fields.take("effort")).lower()[:40],
         max_turns=max(1, int(turns)) if turns is not None else None,
         max_cost_usd=fields.take_as("cost", _positive, "an amount in dollars"),
@@ -224,6 +224,15 @@ def _with_limits(made: AgentType, fields: _Fields) -> AgentType:
         isolation=isolation or "",
         skills=_skills(fields),
     )
+
+
+def _model(fields: _Fields) -> str:
+    """Return the name of the model; words of Cursor that stand for a choice of it are no names."""
+    name = one_line(fields.take("model"))[:200]
+    if name.lower() not in ("fast", "auto", "default"):
+        return name
+    fields.notes.append(f"`model: {name}` has no effect: it uses the model of the conversation")
+    return ""
 
 
 def _skills(fields: _Fields) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from agent_cli.fs.files import read_regular
 from agent_cli.fs.which import RunProgram, program
 
 from .plugin import PluginError
-from .sources import MAX_MARKET_BYTES, Source, entry_manifest, entry_source, listed
+from .sources import MAX_MARKET_BYTES, Source, entry_manifest, entry_source, listed, other_path
 from .tree import MAX_BYTES, MAX_FILES, copy_tree
 
 TIMEOUT_S = 180.0
@@ -55,7 +55,7 @@ async def fetch(source: Source, scratch: Path, run: RunProgram, env: Mapping[str
         PluginError: it cannot be fetched, or is not a plug-in.
         OSError: something cannot be read or written.
     """
-    root, manifest, name = scratch / "plugin", b"", source.name
+    root, manifest, name, otherwise = scratch / "plugin", b"", source.name, ""
     place: Folder | Repository = await _opened(source, scratch / "git", run, env)
     if source.entry:
         data = await place.market()
@@ -63,10 +63,16 @@ async def fetch(source: Source, scratch: Path, run: RunProgram, env: Mapping[str
             raise PluginError(f"{source.place} is not a marketplace: it has none of {', '.join(MARKET_FILES)}")
         found = entry_source(data, source.entry, source)
         manifest = entry_manifest(data, source.entry)
+        otherwise = other_path(data, source.entry)
         if found.place != source.place or found.ref != source.ref:
             place = await _opened(found, scratch / "git-of-entry", run, env)
         source = found
-    await place.copy(source.path, root)
+    try:
+        await place.copy(source.path, root)
+    except PluginError:
+        if not otherwise:
+            raise
+        await place.copy(otherwise, root)
     if manifest and not any(os.path.lexists(root / each) for each in MANIFESTS.values()):
         file = root / MANIFESTS["claude"]
         file.parent.mkdir(mode=0o700, exist_ok=True)

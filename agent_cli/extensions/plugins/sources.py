@@ -112,10 +112,8 @@ def entry_source(data: bytes, name: str, market: Source) -> Source:
     if isinstance(written, dict) and written.get("source") == "local":
         written = written.get("path")
     if isinstance(written, str):
-        metadata = _market(data).get("metadata")
-        base = metadata.get("pluginRoot") if isinstance(metadata, dict) else None
-        is_named = written.startswith("./") or not isinstance(base, str)
-        path = _below(written if is_named else f"{base}/{written}", name)
+        base = _base(data)
+        path = _below(written if written.startswith("./") or not base else f"{base}/{written}", name)
         return msgspec.structs.replace(market, path=path, entry="")
     if not isinstance(written, dict):
         raise PluginError(f"the marketplace does not say where {name} is")
@@ -133,6 +131,19 @@ def entry_source(data: bytes, name: str, market: Source) -> Source:
                 f"the marketplace says that {name} comes from {str(other)[:60]!r}, which is not supported: only"
                 " folders of it, github, url and git-subdir are"
             )
+
+
+def other_path(data: bytes, name: str) -> str:
+    """Return where else a plug-in of a marketplace may be: `./NAME` is below its root for some authors, below its
+    `pluginRoot` for others. Empty if there is no second place."""
+    written, base = market_entry(data, name).get("source"), _base(data)
+    return _below(f"{base}/{written}", name) if base and isinstance(written, str) and written[:2] == "./" else ""
+
+
+def _base(data: bytes) -> str:
+    """Return the folder of a marketplace's plug-ins; empty if it names none."""
+    metadata = _market(data).get("metadata")
+    return _word(metadata.get("pluginRoot")) if isinstance(metadata, dict) else ""
 
 
 def entry_manifest(data: bytes, name: str) -> bytes:

@@ -267,8 +267,32 @@ def _seconds(name: str, value: float | None, unit: float = 1.0) -> dict[str, Any
     return {name: min(value / unit, _LONGEST_S)} if value is not None and value > 0 else {}
 
 
+_OF_TEXTS = ("env", "environment", "headers", "http_headers")
+
+
+def _with_texts(raw: Any) -> Any:
+    """Return an entry with plain values among variables, headers and arguments as texts, as people write ports and
+    switches; a variable that is `null` is left out."""
+    if not isinstance(raw, Mapping):
+        return raw
+    made = {
+        key: {name: _as_text(each) for name, each in value.items() if each is not None}
+        if key in _OF_TEXTS and isinstance(value, Mapping)
+        else value
+        for key, value in raw.items()
+    }
+    if isinstance(listed := raw.get("args"), list):
+        made["args"] = [_as_text(each) for each in listed]
+    return made
+
+
+def _as_text(value: Any) -> Any:
+    """Return a number or a boolean as JSON has it; other values as they are."""
+    return msgspec.json.encode(value).decode() if isinstance(value, bool | int | float) else value
+
+
 def _converted(raw: Any, kind: Any) -> Any:
     try:
-        return msgspec.convert(raw, kind, strict=False)
+        return msgspec.convert(_with_texts(raw), kind, strict=False)
     except msgspec.ValidationError as error:
         raise FormatError(str(error)) from error

@@ -58,6 +58,11 @@ def is_command(text: str, own: Collection[str] = ()) -> bool:
     return is_built_in(name) or name in own or name in SYNONYMS or name in ANSWERS
 
 
+def is_own(name: str, own: Iterable[OwnCommand]) -> bool:
+    """Return True if a name is the beginning or the end of a custom command's."""
+    return any(each.name.startswith(name) or each.name.endswith(f":{name}") for each in own)
+
+
 def is_note(text: str) -> bool:
     """Return True if a line is a note for the memory: a single line that begins with one `#` and contains
     words."""

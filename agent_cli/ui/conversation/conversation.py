@@ -118,7 +118,7 @@ class Conversation:
         """Handle an input line: a slash command, the user's own shell command, guidance for a running turn, or a
         prompt. The kind is decided when this is called; guidance cannot carry images."""
         if command := registry.parse_input(text):
-            return self._slash(*command)
+            return self._dotted(*command, text, images) if "." in command[0] else self._slash(*command)
         if shell := shell_command(text):
             return self._shell(shell)
         if text.strip() in ("!", "!!"):
@@ -146,6 +146,21 @@ class Conversation:
         if any(skill.name == name and skill.state != "off" for skill in known):
             prompt.close()
             await self._slash(f"skill:{name}", argument)
+        else:
+            await prompt
+
+    async def _dotted(self, name: str, argument: str, text: str, images: tuple[Image, ...]) -> None:
+        """Run a command whose name has a dot; a line that names none, such as `/index.html is blank`, is a prompt,
+        which is prepared first."""
+        prompt = self._prompt(text, images)
+        try:
+            own = await asyncio.to_thread(self._context.host.own_commands)
+        except BaseException:
+            prompt.close()
+            raise
+        if registry.is_own(name, own):
+            prompt.close()
+            await self._slash(name, argument)
         else:
             await prompt
 

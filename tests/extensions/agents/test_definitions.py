@@ -34,6 +34,16 @@ def made(folder: Path, head: str, product: Product = "claude") -> AgentType:
     return found
 
 
+def test_the_fields_of_cursor(tmp_path: Path) -> None:
+    head = "name: verifier\ndescription: d\nmodel: fast\nreadonly: true\nis_background: true"
+    file = read(tmp_path, head, "cursor")
+    assert file.type is not None and file.notes == (
+        "`model: fast` has no effect: it uses the model of the conversation",
+    )
+    assert (file.type.mode, file.type.background, file.type.model) == ("plan", True, "")
+    assert made(tmp_path, "name: verifier\ndescription: d\nreadonly: false\nmodel: gpt-5.2", "cursor").mode is None
+
+
 def test_every_field_of_claude_code_has_its_meaning_or_a_note(tmp_path: Path) -> None:
     file = read(
         tmp_path,

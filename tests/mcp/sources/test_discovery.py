@@ -323,6 +323,19 @@ def test_the_nearest_definition_counts(files: Files) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("place", "key", "env"),
+    [("home/.claude.json", "mcpServers", "env"), ("home/.config/opencode/opencode.json", "mcp", "environment")],
+)
+def test_ports_and_switches_may_be_written_as_numbers(files: Files, place: str, key: str, env: str) -> None:
+    command: Any = ["srv", "-p", "3"] if key == "mcp" else "srv"
+    entry = {"command": command, env: {"PORT": 3000, "DEBUG": True, "RATE": 0.5, "NONE": None, "A": "b"}}
+    files.write(place, {key: {"a": entry if key == "mcp" else {**entry, "args": ["-p", 3]}}})
+    only = files.only()
+    assert only.command == ("srv", "-p", "3")
+    assert only.env == {"PORT": "3000", "DEBUG": "true", "RATE": "0.5", "A": "b"}
+
+
 def test_the_user_is_asked_about_a_name_once(files: Files) -> None:
     """Many projects bring the same servers for several agents, with small differences."""
     files.write("work/.mcp.json", {"mcpServers": {"a": {"command": "x", "args": ["1"]}, "b": {"command": "b"}}})

@@ -101,6 +101,8 @@ class Services(acp_host.EditorServices):
             called = registry.skill_call(line) if line.startswith("$") else None
             if called is None or self._host.own_prompt(*called) is None:
                 return False
+        elif "." in called[0] and not registry.is_own(called[0], self._host.own_commands()):
+            return False  # a file, as in `/index.html is blank`
         await registry.run(_Context(self._opened.client, self._host, front), *called)
         return True
 
