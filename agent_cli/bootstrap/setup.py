@@ -13,7 +13,7 @@ import msgspec
 from agent_cli.config.api_keys import KeyedEnvironment, keyed
 from agent_cli.config.dirs import config_dir, has_plugins, home_dir, state_dir
 from agent_cli.config.layer import ConfigError, Layer
-from agent_cli.config.load import Loaded, assignment, load, nested
+from agent_cli.config.load import Loaded, assignment, load, nested, with_flags
 from agent_cli.config.schema import Config
 from agent_cli.config.trust import TOOLS_FOLDER, Trust, tool_sources
 from agent_cli.config.yaml_file import parse as parse_file
@@ -130,6 +130,16 @@ class Setup:
 
         other = copy(self)
         other.root, other.workspace, other._found = root, Workspace(root), {}
+        return other
+
+    def with_options(self, chosen: ParsedOptions) -> "Setup":
+        """Return the same configuration, as it was read, for other options of a session in the same folder."""
+        from copy import copy
+
+        other = copy(self)
+        other.chosen, other._found = chosen, {}
+        other.loaded = with_flags(self.loaded, _flag_layers(chosen))
+        other.config = other.loaded.config
         return other
 
     def once(self, find: "Callable[[Setup], T]") -> T:

@@ -12,6 +12,7 @@ from agent_cli.bootstrap.compose import open_session
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.session_builder import INTERACTIVE, OpenSession
 from agent_cli.bootstrap.setup import CARRIED, Setup, session_setup, with_values
+from agent_cli.config.layer import ConfigError
 from agent_cli.model.routing import MissingKey, NoModel, preload
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import clean
@@ -84,9 +85,9 @@ async def _run_one_by_one(
     setup: Setup, first_input: FirstInput, painted: FirstPaint, outside: Leaving
 ) -> ExitReason:
     """Run one session after another, until the user quits. If one cannot be opened, the previous one is opened
-    again."""
+    again, with the configuration that it had."""
     ready: Setup | None = setup
-    chosen, back = setup.chosen, None
+    before_it, chosen, back = setup, setup.chosen, None
     in_repl: dict[str, str] = {}
     """Settings chosen in this REPL after its start."""
     while True:
@@ -94,15 +95,15 @@ async def _run_one_by_one(
             setup = ready or session_setup(chosen)
             outside.watch(painted, is_start=back is None)
             opened = await outside.unless(open_session(setup, INTERACTIVE))
-        except (StoreError, UsageError, NoModel, MissingKey, ModelError) as error:
+        except (StoreError, UsageError, ConfigError, NoModel, MissingKey, ModelError) as error:
             if back is None:
                 raise
             print(f"agent: {error}", file=sys.stderr)
-            ready, chosen, back = None, back, None
+            ready, chosen, back = before_it.with_options(back), back, None
             continue
         if isinstance(opened, ExitReason):
             return opened
-        before = _in_force(opened)
+        before_it, before = setup, _in_force(opened)
         leaving = await _one_session(setup, opened, first_input, painted, outside)
         if leaving.is_final:
             return leaving

@@ -98,11 +98,20 @@ def load(
             source = "--config" if explicit else "AGENT_CONFIG"
             raise ConfigError(f"{named}: No such file or directory; check {source}, which names it")
         layers.append(read_named(named))
+    return with_flags(Loaded(Config(), tuple(layers), ignored), flags)
+
+
+def with_flags(loaded: Loaded, flags: Sequence[Layer]) -> Loaded:
+    """Merge the layers that were loaded, as they were read, and further ones of a command line.
+
+    Raises:
+        ConfigError: a layer is invalid.
+    """
     for flag in flags:
         check(flag)
         settle_paths(flag, Path.cwd())
-        layers.append(flag)
-    return Loaded(_together(layers), tuple(layers), ignored)
+    layers = (*loaded.layers, *flags)
+    return Loaded(_together(layers), layers, loaded.ignored)
 
 
 def assignment(text: str) -> Layer:

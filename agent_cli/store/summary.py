@@ -126,10 +126,11 @@ def _take(outline: SessionSummary, record: AnyRecord) -> None:
             _note_branch(outline, record.context)
         case AssistantMessage():
             _say(outline, record, "agent", record.text)
-        case ModelCalled(cost_usd=None):
-            outline.unpriced += 1
-        case ModelCalled(cost_usd=cost) if cost or record.usage:  # not a request that failed
-            outline.cost_usd = (outline.cost_usd or 0.0) + cost
+        case ModelCalled(cost_usd=cost):
+            if cost is None:
+                outline.unpriced += 1
+            elif cost or record.usage:  # not a request that failed
+                outline.cost_usd = (outline.cost_usd or 0.0) + cost
         case Named():
             outline.name = record.title.strip()
         case SettingsSet():

@@ -150,6 +150,22 @@ def test_a_session_of_another_directory_that_a_search_found_is_opened_by_its_id(
     assert [text for text in world.messages() if "quantities" in text], "the conversation goes on"
 
 
+def test_a_configuration_that_broke_meanwhile_leaves_the_session_open_in_its_mode(world: World) -> None:
+    world.script(Reply(text="One."), Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply(text="Two."))
+    with Person(world, "--mode", "auto-edit") as person:
+        person.ask("first")
+        person.say("/mode plan")
+        person.wait("(?m)^plan · ")
+        (world.config / "config.yaml").write_text("nope: [\n", encoding="utf-8")
+        for number in (1, 2):
+            person.say("/new")
+            person.wait(rf"(?sm)(not valid YAML.*?resumed.*?){{{number}}}^plan · ")
+        person.ask("second")
+        person.leave()
+    assert not (world.work / "made").exists() and "mode plan" in world.messages(role="tool")[-1]
+    assert [record["text"] for record in world.records("user")] == ["first", "second"]
+
+
 def test_doctor_is_asked_without_leaving(world: World) -> None:
     with Person(world) as person:
         person.type("/doct")

@@ -90,7 +90,7 @@ async def show_keys(context: CommandContext, argument: str) -> None:
         rows += ["", context.theme.paint("strong", group.title)] if group.title else []
         for keys, does in group.rows:
             rows += _columns(keys, keys, does, width, context.theme) if keys else lines.wrap(does, context.columns)
-    context.say("\n".join(rows[1:] if rows[0] == "" else rows), wrap=False)
+    context.say("\n".join(rows[1:] if rows[:1] == [""] else rows), wrap=False)
 
 
 async def doctor(context: CommandContext, argument: str) -> None:

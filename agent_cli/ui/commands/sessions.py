@@ -113,7 +113,9 @@ async def rename(context: CommandContext, argument: str) -> None:
 async def fork(context: CommandContext, argument: str) -> None:
     """`/fork [N]`: continue in a copy, from here or from before a prompt."""
     now, points = context.client.snapshot(), context.client.rewind_points()
-    if not now.session_path or not points:
+    if not now.session_path:
+        context.say("This session is not saved, so there is nothing to fork.")
+    elif not points:
         context.say("There is nothing to fork yet: this session has no prompt.")
     elif not argument:
         context.exit_repl(ExitReason("fork", now.session_id))

@@ -82,7 +82,7 @@ def _all(turns: Sequence[TracedTurn], theme: Theme, width: int) -> list[str]:
 
 
 def _title(turn: TracedTurn) -> str:
-    number = f"Turn {turn.number}" if turn.number else "Beside the prompts"
+    number = f"Turn {turn.number}" if turn.number else "Between the turns"
     used = f", {turn.used}" if turn.used else ""
     return f"{number}, {turn.began}, {duration(turn.duration_s)}{'' if turn.ended else ' so far'}{used}"
 

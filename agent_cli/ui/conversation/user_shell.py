@@ -1,6 +1,7 @@
 """Run the shell commands that the user types after `!`, print their output and capture it for the model."""
 
 import asyncio
+import re
 
 from agent_cli.protocol.operations import UserCommand
 from agent_cli.protocol.sanitize import Sanitizer
@@ -10,6 +11,8 @@ from ..text import lines
 
 _CAPTURE_CHARS = 500_000
 """Maximum number of characters kept at each end of an output."""
+_FOR_ONE_LINE = re.compile(r"(cd|pushd|export|alias|source|\.)(?: [^;&|\n]*)?")
+"""A command that changes only its own shell, which ends with the line."""
 
 
 class _Capture:
@@ -64,5 +67,7 @@ async def run_shell_command(
         emit("", final=True)
         note = "not shown to the model" if background is None else "sent with your next prompt"
         note += " · /jobs lists it" * ended.startswith("continues")
+        if (alone := _FOR_ONE_LINE.fullmatch(command.strip())) and ended == "exit 0":
+            note += f" · `{alone[1]}` lasts for its own line only"
         context.say(theme.paint("muted", f"· {ended} · {note}"))
     return UserCommand(command, captured.text(), ended)

@@ -60,8 +60,10 @@ def render_result(event: ToolCallFinished, previewed: str, theme: Theme, width: 
     alone = lines.tool_line(event, NONE, 1_000_000)
     fits = bool(body.glance) and lines.cells(alone) + lines.cells(body.glance) + 3 <= width
     glance = body.glance if fits else ""
-    if body.glance and not fits:
-        below = body.glance.removeprefix("Denied: ")  # the row of the call says so
+    below = body.glance
+    if below.lower().partition(":")[0] == event.status:  # the row of the call says so
+        below = below[len(event.status) :].removeprefix(":").strip()
+    if below and not fits:
         body = msgspec.structs.replace(body, text=(below, *body.text), rows=body.rows + bool(body.text))
     shown, is_folded = _Page(theme, width, hint).rows(body, event.exit_code)
     is_cut = lines.cells(alone) > width or "\n" in event.command.strip()

@@ -259,6 +259,11 @@ async def test_leaving() -> None:
     assert own.left is None and own.said == ["This session is open already."]
 
 
+async def test_a_session_that_is_not_saved_says_so_instead_of_having_no_prompt() -> None:
+    desk = await run("/fork", session_path="")
+    assert desk.left is None and desk.said == ["This session is not saved, so there is nothing to fork."]
+
+
 async def test_what_cannot_wait_is_refused_while_a_turn_runs() -> None:
     assert "has to wait" in (await run("/new", busy=True)).said[0]
     assert (await run("/undo", busy=True)).client.submitted

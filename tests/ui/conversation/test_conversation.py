@@ -117,6 +117,16 @@ async def test_the_next_prompt_brings_what_the_users_own_commands_printed() -> N
     assert "· exit 0 · not shown to the model" in front.said
 
 
+@pytest.mark.parametrize(
+    ("line", "is_lost"),
+    [("!cd src", True), ("!export A=b", True), ("! cd", True), ("!cd src && make", False), ("!cdrecord x", False)],
+)
+async def test_a_command_that_changes_only_its_own_shell_says_so(line: str, is_lost: bool) -> None:
+    front = Recorder()
+    await front.conversation.send(line)
+    assert front.said[-1].endswith("lasts for its own line only") is is_lost
+
+
 @pytest.mark.parametrize("line", ["#use tabs", "# use tabs"])
 async def test_a_note_is_saved_where_the_user_says(line: str) -> None:
     front = Recorder()

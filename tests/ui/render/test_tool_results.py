@@ -183,6 +183,9 @@ def test_a_refusal_is_one_line_with_the_words_of_the_user_and_says_denied_once()
     assert shown(by_rule) == "⊘ $ rm x  Denied: plan mode changes nothing.\n"
     long = msgspec.structs.replace(by_rule, title="rm " + "x" * 70)
     assert shown(long).endswith("denied\n  plan mode changes nothing.\n")
+    assert re.fullmatch(r"⊘ \$ rm x.*  denied\n", shown(msgspec.structs.replace(long, display="denied")))
+    words = shown(msgspec.structs.replace(long, display='denied: "no, y"'))
+    assert re.fullmatch(r'⊘ \$ rm x.*  denied\n  "no, y"\n', words)
 
 
 def test_a_call_that_the_user_has_changed_says_so() -> None:

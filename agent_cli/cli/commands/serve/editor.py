@@ -19,7 +19,7 @@ from agent_cli.serve.acp.host import CommandFront, SlashCommand
 from agent_cli.serve.sessions.host import HostError, OpenedSession
 from agent_cli.store.session_file import read_session
 from agent_cli.ui.commands import registry
-from agent_cli.ui.commands.api import Choice, CommandContext, ExitReason
+from agent_cli.ui.commands.api import Choice, CommandContext, ExitReason, KeyGroup
 from agent_cli.ui.commands.settings import confirms_yolo
 from agent_cli.ui.render import notices
 from agent_cli.ui.services import FrontEndServices
@@ -126,7 +126,7 @@ class _Context(CommandContext):
     """The context of a slash command whose output an editor shows."""
 
     theme: Theme = NONE
-    keys: tuple[str, ...] = ()
+    keys: tuple[KeyGroup, ...] = ()
     columns = _COLUMNS
 
     def __init__(self, client: Client, host: FrontEndServices, front: CommandFront) -> None:
