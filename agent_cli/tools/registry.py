@@ -244,8 +244,7 @@ def default_registry(
     private_hosts: tuple[str, ...] = (),
 ) -> Registry:
     """Return the tools selected by `enabled`, see `selected_names`; `ask_user` only if a user is present.
-    `private_hosts`
-    may be fetched although they are not public.
+    `private_hosts` may be fetched although they are not public.
 
     Raises:
         ToolError: `enabled` names a tool that does not exist.

@@ -12,6 +12,7 @@ from agent_cli.policy.shell.destructive import discards_git_state
 from agent_cli.protocol.events import ToolCallFinished
 from agent_cli.protocol.operations import Interrupt, UserInput
 from agent_cli.tools.kit.base import ToolContext, ToolOutcome
+from agent_cli.tools.registry import Registry
 from agent_cli.tools.shell.shell import Shell, ShellParams
 from tests.engine.harness import approve_all, engine
 from tests.model.scripted import call, say
@@ -39,9 +40,10 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-async def after(tmp_path: Path, command: str) -> str:
+async def after(tmp_path: Path, command: str, shell: Shell | None = None) -> str:
     """What the model is told of a command the user has allowed."""
-    async with engine(tmp_path, say(call("shell", command=command)), say("ok")) as it:
+    registry = Registry((shell or Shell(),))
+    async with engine(tmp_path, say(call("shell", command=command)), say("ok"), registry=registry) as it:
         it.answer = approve_all
         await it.prompt("go")
         return it.of(ToolCallFinished)[-1].text
@@ -65,17 +67,24 @@ async def test_a_dropped_stash_comes_back(repository: Path, tmp_path: Path) -> N
     assert "stashed" in git(repository, "stash", "show", "-p")
 
 
+class BlockedOnce(Shell):
+    """A shell whose first command is blocked by a sandbox."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    async def run(self, params: ShellParams, context: ToolContext) -> ToolOutcome:
+        self.runs += 1
+        outcome = await super().run(params, context)
+        return msgspec.structs.replace(outcome, blocked="writing /elsewhere") if self.runs == 1 else outcome
+
+
 async def test_what_brings_it_back_is_told_of_a_command_that_runs_again_outside_the_sandbox(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: Path, tmp_path: Path
 ) -> None:
-    run, blocked = Shell.run, iter([{"blocked": "writing /elsewhere"}])
-
-    async def blocked_once(shell: Shell, params: ShellParams, context: ToolContext) -> ToolOutcome:
-        return msgspec.structs.replace(await run(shell, params, context), **next(blocked, {}))
-
-    monkeypatch.setattr(Shell, "run", blocked_once)
-    told = await after(tmp_path, "git stash drop -q; echo; git stash list")
-    assert git(repository, "stash", "list") == "" and next(blocked, None) is None
+    shell = BlockedOnce()
+    told = await after(tmp_path, "git stash drop -q; echo; git stash list", shell)
+    assert git(repository, "stash", "list") == "" and shell.runs == 2
     assert re.search(r"git stash store -m \S+ [0-9a-f]{40}", told), told
 
 
