@@ -70,6 +70,8 @@ async def test_a_dropped_stash_comes_back(repository: Path, tmp_path: Path) -> N
 class BlockedOnce(Shell):
     """A shell whose first command is blocked by a sandbox."""
 
+    __module__ = Shell.__module__  # whose description is beside it
+
     def __init__(self) -> None:
         self.runs = 0
 
