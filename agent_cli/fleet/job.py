@@ -76,7 +76,11 @@ class Lost(msgspec.Struct, frozen=True, tag="lost"):
     why: str
 
 
-EngineEvent = Started | Progress | Finished | Lost
+class WorkersChanged(msgspec.Struct, frozen=True):
+    """A worker has joined or left: more or fewer jobs can run at once now."""
+
+
+EngineEvent = Started | Progress | Finished | Lost | WorkersChanged
 
 
 class EngineError(UsageError):

@@ -33,7 +33,7 @@ TOOLS = ("read_file", "grep", "shell", "edit_file", "web_fetch")
 
 
 class Browser:
-    """A headless Chromium with one tab, spoken to over its debugging pipe."""
+    """A headless Chromium with one tab at a time, spoken to over its debugging pipe."""
 
     def __init__(self, profile: Path) -> None:
         asks, self._out = os.pipe()
@@ -49,6 +49,13 @@ class Browser:
         os.close(answers)
         self._number, self._rest, self._tab = 0, b"", ""
         self.events: list[dict[str, Any]] = []
+
+    def new_tab(self) -> None:
+        """Close the tab, and go on in a new one."""
+        self.events, self._tab = [], ""
+        for other in self.ask("Target.getTargets")["targetInfos"]:
+            if other["type"] == "page":
+                self.ask("Target.closeTarget", targetId=other["targetId"])
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self._tab = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for part in ("Network", "Log", "Runtime", "Page"):
@@ -106,11 +113,17 @@ class Browser:
         os.close(self._in)
 
 
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.close()
+
+
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    opened = Browser(tmp_path / "profile")
-    yield opened
-    opened.close()
+def browser(opened: Browser) -> Browser:
+    opened.new_tab()
+    return opened
 
 
 def test_the_page_is_read_on_a_phone_and_on_a_desk_without_network_or_complaint(

@@ -242,30 +242,6 @@ def _always(person: Person, scope: str) -> None:
     person.turn_over()
 
 
-def test_a_refusal_typed_at_any_pace_is_a_refusal(world: World) -> None:
-    """Words that begin with letters that decide, at a batch."""
-    sentences = {"Actually no": 0.12, "you must not": 0.4, "also use pathlib": 0.25}
-    world.script(*(Reply(calls=tuple(Call("shell", {"command": f"touch made{n}"}) for n in range(3))) for _ in sentences),
-                 Reply(text="I see."))  # fmt: skip
-    with Person(world) as person:
-        person.say("make them")
-        for number, (sentence, pace) in enumerate(sentences.items()):
-            until(lambda asked=number + 1: not person.pump(0.02) or len(world.server.requests) == asked)
-            person.wait("❯   1/3")
-            person.pump(GUARD_S + 0.4)
-            for key in sentence:
-                person.send(key)
-                person.pump(pace)
-            person.send("\r")
-            person.wait("✗ 1/3")
-            person.decide("Allow call", "none")
-        person.turn_over()
-        person.leave()
-    assert not list(world.work.glob("made*"))
-    said = [text for text in world.messages(role="tool") if "said:" in text]
-    assert [text.rpartition("said: ")[2] for text in said] == list(sentences)
-
-
 def test_an_edited_command_is_asked_about_again_where_another_rule_asks(world: World) -> None:
     world.script(shell("touch made"), Reply(text="Done."))
     with Person(world) as person:

@@ -17,7 +17,7 @@ from agent_cli.protocol.stop_reason import EXIT_CODES, UNVERIFIED
 
 from ..attempt import AttemptResult, Failure, attempt_folder
 from ..attempts.agent_process import RETRY, RetryDelay
-from ..job import EngineError, EngineEvent, Finished, Job, Keep, Lost, Progress, Started
+from ..job import EngineError, Finished, Job, Keep, Lost, Progress, Started, WorkersChanged
 from ..task import Task
 from . import events
 from .budget import Budget
@@ -214,10 +214,11 @@ class BatchRun:
 
     async def _listen(self) -> None:
         async for event in self._engine.events():
-            self._take(event)
+            if not isinstance(event, WorkersChanged):
+                self._take(event)
             self._wake.set()
 
-    def _take(self, event: EngineEvent) -> None:
+    def _take(self, event: Started | Progress | Finished | Lost) -> None:
         running = self._running.get(event.key)
         match event:
             case Started():

@@ -17,7 +17,7 @@ import msgspec
 from agent_cli import __version__
 from agent_cli.protocol.json_text import decode_json
 
-from ..job import EngineError, Finished, Job, Lost, Progress, Started
+from ..job import EngineError, Finished, Job, Lost, Progress, Started, WorkersChanged
 from . import worker as on_worker
 from .perform import RUN_ATTEMPT
 from .queueing import Engine, RunningJob
@@ -190,10 +190,12 @@ class DaskEngine(Engine):
             self._refused[address] = f"the worker {address} on {greeting.host} {why}"
         elif facts := (await self._known()).get(address):
             self._workers[address] = _Worker(address, greeting.worker, facts["nthreads"])
+            self._events.put(WorkersChanged())
             self._fill()
 
     def _drop(self, address: str, why: str) -> None:
-        self._workers.pop(address, None)
+        if self._workers.pop(address, None):
+            self._events.put(WorkersChanged())
         self._refused.pop(address, None)
         for running in tuple(self._running.values()):
             if isinstance(running, _RemoteJob) and running.worker.address == address:

@@ -121,15 +121,15 @@ async def ripgrep(context: ToolContext, place: SearchPath, *arguments: str, only
         with contextlib.suppress(asyncio.CancelledError, ToolError):
             await log
     if done.exit_code not in _KNOWN_CODES and not done.cut:
-        from agent_cli.workspace.git.ignore_guard import bad_ignore_file
+        from agent_cli.workspace.git.ignore_guard import FOR_RIPGREP, bad_ignore_file
 
-        why = await asyncio.to_thread(bad_ignore_file, place.folder)
+        why = await asyncio.to_thread(bad_ignore_file, place.folder, FOR_RIPGREP)
         raise ToolError(f"The search failed (exit code {done.exit_code}){why and ': '}{why}")
     return _found(done, skipped)
 
 
 async def _search(context: ToolContext, place: SearchPath, arguments: tuple[str, ...], only: str) -> Completed:
-    from agent_cli.workspace.git.ignore_guard import BadIgnoreFile, unless_held_up
+    from agent_cli.workspace.git.ignore_guard import FOR_RIPGREP, BadIgnoreFile, unless_held_up
 
     # ripgrep interprets a list correctly only if no list above it applies to the same files.
     is_root = place.argument == "." and place.folder in context.workspace.roots
@@ -151,7 +151,7 @@ async def _search(context: ToolContext, place: SearchPath, arguments: tuple[str,
             timeout_s=TIMEOUT_S,
             max_output_bytes=MAX_OUTPUT_BYTES,
         )
-        return await unless_held_up(running, place.folder)
+        return await unless_held_up(running, place.folder, FOR_RIPGREP)
     except BadIgnoreFile as error:
         raise ToolError(f"The search was held up: {error}.") from error
     except ProcessError as error:

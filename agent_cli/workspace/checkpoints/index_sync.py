@@ -166,8 +166,16 @@ class WorkTree:
         return self._linked
 
     async def run(self, *arguments: str, input: bytes = b"", accept: tuple[int, ...] = (0,)) -> bytes:
-        """Run git on this index and work tree."""
-        return await self._git(*arguments, work=self.top, index=self._index, input=input, accept=accept)
+        """Run git on this index and work tree.
+
+        Raises:
+            CheckpointError: it failed, or a file that it reads on its way does not end.
+        """
+        running = self._git(*arguments, work=self.top, index=self._index, input=input, accept=accept)
+        try:
+            return await unless_held_up(running, self.top / self._scope)
+        except BadIgnoreFile as error:
+            raise CheckpointError(str(error)) from error
 
     async def ignored(self, paths: list[str]) -> set[str]:
         """Return the paths that ignore files cover, tracked or not."""
@@ -213,11 +221,7 @@ class WorkTree:
 
     async def _list(self) -> _Listed:
         """Return the differences from the index. The number of untracked files is limited by what git ignores."""
-        listing = self.run("ls-files", "-z", "--others", "--exclude-standard", "--", self._scope)
-        try:
-            raw = await unless_held_up(listing, self.top / self._scope)
-        except BadIgnoreFile as error:
-            raise CheckpointError(str(error)) from error
+        raw = await self.run("ls-files", "-z", "--others", "--exclude-standard", "--", self._scope)
         if self._names:
             raw += await self.run("diff-files", "-z", "--name-only")
         names = dict.fromkeys(names_in(raw))

@@ -1,6 +1,6 @@
 """Detect ignore files that block their readers: pipes, devices, huge files, and patterns that git matches in
-exponential time. git and ripgrep open every ignore file they find. They are searched for only if a program takes
-long, because the search walks the same tree."""
+exponential time. git and ripgrep open every ignore file they find, and git every file of attributes. They are
+searched for only if a program takes long, because the search walks the same tree."""
 
 import asyncio
 import os
@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from agent_cli.fs.files import read_regular
 
-_NAMES = frozenset({".gitignore", ".ignore", ".rgignore"})
+FOR_RIPGREP = frozenset({".gitignore", ".ignore", ".rgignore"})
+FOR_GIT = frozenset({".gitignore", ".gitattributes"})
 _LARGEST_BYTES = 10_000_000
 _PATIENCE_S = 2.0
 _LONGEST_LOOK_S = 3.0
@@ -25,9 +26,11 @@ class BadIgnoreFile(Exception):
     """An ignore file cannot be read to its end; the message says which and why."""
 
 
-async def unless_held_up(work: Coroutine[Any, Any, _Done], folder: str | os.PathLike[str]) -> _Done:
-    """Return the result of `work`, which walks a folder. Cancel it if it takes long and an ignore file is the
-    cause.
+async def unless_held_up(
+    work: Coroutine[Any, Any, _Done], folder: str | os.PathLike[str], names: frozenset[str] = FOR_GIT
+) -> _Done:
+    """Return the result of `work`, which walks a folder and reads files with these names. Cancel it if it takes
+    long and one of them is the cause.
 
     Raises:
         BadIgnoreFile: an ignore file is the cause.
@@ -35,7 +38,7 @@ async def unless_held_up(work: Coroutine[Any, Any, _Done], folder: str | os.Path
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=_PATIENCE_S)
-        if not task.done() and (why := await asyncio.to_thread(bad_ignore_file, folder)):
+        if not task.done() and (why := await asyncio.to_thread(bad_ignore_file, folder, names)):
             raise BadIgnoreFile(why)
         return await task
     finally:
@@ -45,10 +48,10 @@ async def unless_held_up(work: Coroutine[Any, Any, _Done], folder: str | os.Path
                 task.exception()  # mark the exception as retrieved
 
 
-def bad_ignore_file(folder: str | os.PathLike[str]) -> str:
-    """Return which ignore file in a folder, above or below it cannot be read to its end, and why; empty if none is
-    found in time."""
-    for path in _ignore_files(os.path.realpath(folder)):
+def bad_ignore_file(folder: str | os.PathLike[str], names: frozenset[str]) -> str:
+    """Return which file with one of these names in a folder, above or below it cannot be read to its end, and why;
+    empty if none is found in time."""
+    for path in _ignore_files(os.path.realpath(folder), names):
         try:
             status = os.stat(path)
         except OSError:
@@ -71,18 +74,18 @@ def _slow_line(path: str) -> int:
     return next((at for at, line in enumerate(lines, 1) if line.count(b"**") > _MOST_CROSSINGS), 0)
 
 
-def _ignore_files(top: str) -> Iterator[str]:
+def _ignore_files(top: str, wanted: frozenset[str]) -> Iterator[str]:
     """Yield paths of possible ignore files: above the folder, in it, and existing ones below it."""
     folder = top
     while folder != (above := os.path.dirname(folder)):
         folder = above
-        yield from (os.path.join(folder, name) for name in _NAMES)
+        yield from (os.path.join(folder, name) for name in wanted)
         yield os.path.join(folder, ".git", "info", "exclude")
     ends = time.monotonic() + _LONGEST_LOOK_S
     for folder, folders, names in os.walk(top):
         if time.monotonic() > ends:
             return
-        yield from (os.path.join(folder, name) for name in _NAMES.intersection(names))
+        yield from (os.path.join(folder, name) for name in wanted.intersection(names))
         if ".git" in folders:
             folders.remove(".git")
             yield os.path.join(folder, ".git", "info", "exclude")

@@ -14,7 +14,7 @@ import pytest
 
 from agent_cli import __version__
 from agent_cli.fleet.engines.dask_engine import DaskEngine
-from agent_cli.fleet.job import EngineError, Finished, Lost
+from agent_cli.fleet.job import EngineError, Finished, Lost, WorkersChanged
 
 from .attempts import QUICK
 from .harness import ROOT, Children, Heard, RealCluster, job, real_cluster, until
@@ -58,6 +58,7 @@ async def test_a_lost_worker_costs_its_running_jobs_only(cluster: RealCluster, c
         await until(lambda: not children.alive())
         worker = cluster.worker(slots=2)
     await until(lambda: children.starts(jobs[4].key))
+    await heard.until(lambda: heard.events.count(WorkersChanged()) == 5)  # three came, two went
     await engine.close(5)
     assert len(children.pids()) == 5 and not children.alive()
     assert sorted(end.key for end in heard.ends()) == [each.key for each in jobs]
