@@ -1,13 +1,10 @@
 """What holds for the whole run: nothing of ours stays in the folder for temporary files, and little time is spent
 beside the tests."""
 
-import contextlib
-import fcntl
 import gc
 import os
 import shutil
 import signal
-import struct
 import sys
 import tempfile
 import time
@@ -77,24 +74,12 @@ def pytest_runtest_logfinish(nodeid: str) -> None:
             _seen_after.setdefault(name, nodeid)
 
 
-def _spread(folder: str | Path) -> None:
-    """Let ext4 put each folder in this one elsewhere on the disk. Without a journal, each new file costs a look at
-    all that were deleted near it in the last minutes."""
-    read_flags, write_flags, top_of_a_tree = 0x80086601, 0x40086602, 0x20000
-    fd = os.open(folder, os.O_RDONLY)
-    with contextlib.suppress(OSError):  # another kind of disk, or another system
-        (flags,) = struct.unpack("l", fcntl.ioctl(fd, read_flags, bytes(8)))
-        fcntl.ioctl(fd, write_flags, struct.pack("l", flags | top_of_a_tree))
-    os.close(fd)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def clean_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Each process of the run has a folder of its own, as short as sockets want their paths, and leaves it empty."""
     before = os.environ.get("TMPDIR")
     with tempfile.TemporaryDirectory(prefix="at-", ignore_cleanup_errors=True) as folder:
-        _spread(tmp_path_factory.getbasetemp())
-        _spread(folder)
+        tmp_path_factory.getbasetemp()
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         yield
         gc.collect()
