@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -247,6 +248,20 @@ def test_in_yolo_no_word_of_a_line_leaves_a_sandbox_that_was_asked_for(
     )
     assert done.code == 6 and "docker ps" in str(done.result["denied"]), done.result
     assert not list(outside.iterdir()) and "secret-YEK" not in str(world.bodies())
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_a_workspace_in_shared_memory_is_one_like_any_other(world: World, before: tuple[str, ...]) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        world.script(shell("echo built > out.txt; pwd; ls"), Reply(text="done"))
+        done = world.run("run", "go", "--mode", "auto-edit", "--cd", folder, before=before)
+        assert done.code == 0, done
+        assert outputs(world)[0].startswith(f"{folder}\nout.txt\n")
+        assert Path(folder, "out.txt").read_text(encoding="utf-8") == "built\n"
+        world.script(shell("cat out.txt"), Reply(text="done"))
+        assert world.run("run", "-c", "go", "--mode", "plan", "--cd", folder, before=before).code == 0
+        assert outputs(world)[-1].startswith("built\n"), outputs(world)
 
 
 @pytest.mark.parametrize("before", EACH_SANDBOX)

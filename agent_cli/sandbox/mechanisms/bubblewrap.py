@@ -26,6 +26,8 @@ NOTHING = "/dev/null"
 _PRIVATE = ("/tmp", "/var/tmp")
 _RUN = "/run"
 _KERNEL = ("/dev", "/proc", "/sys")
+_MEMORY = "/dev/shm"
+"""Part of the private `/dev`, but people also work there."""
 _SETTINGS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi")
 """Files that root can write without any capability."""
 _KEPT_CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER")
@@ -351,9 +353,9 @@ def _is_closed(path: str) -> bool:
 
 
 def _is_private(path: str) -> bool:
-    return any(is_below(path, folder) for folder in (*_PRIVATE, _RUN))
+    return any(is_below(path, folder) for folder in (*_PRIVATE, _RUN, _MEMORY))
 
 
 def _is_fixed(path: str) -> bool:
     """Return True if nothing may be mounted over a path because our own mounts are there."""
-    return path == "/" or is_inside(path, _KERNEL)
+    return path == "/" or (is_inside(path, _KERNEL) and not is_below(path, _MEMORY))
