@@ -91,7 +91,7 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
 
     @keys.add("enter", filter=free)
     def _(event: KeyPressEvent) -> None:
-        from .menu import complete_name
+        from .menu import complete_name, complete_path
 
         buffer = screen.draft
         chosen = buffer.complete_state and buffer.complete_state.current_completion
@@ -100,7 +100,7 @@ def _bind_input(keys: KeyBindings, screen: "Screen") -> None:
             buffer.insert_text("\n")
         elif chosen and not buffer.text.startswith("/"):
             buffer.complete_state = None
-        elif buffer.text.strip() and complete_name(buffer):
+        elif not complete_path(buffer) and buffer.text.strip() and complete_name(buffer):
             screen.controller.send(screen.take_draft())
 
     for pressed in ("c-j", "escape enter"):

@@ -16,9 +16,9 @@ _NAME = re.compile(r"/\S*")
 
 def draw(state: CompletionState, columns: int, theme: Theme) -> str:
     """Return the rows around the selected one, with columns for names and explanations. If none is selected, the
-    first is marked for command names, because Enter takes it."""
-    is_command_name = _NAME.fullmatch(state.original_document.text) is not None
-    at = state.complete_index if state.complete_index is not None else 0 if is_command_name else -1
+    first is marked if Enter takes it."""
+    is_taken = _NAME.fullmatch(state.original_document.text) is not None or _begins_path(state)
+    at = state.complete_index if state.complete_index is not None else 0 if is_taken else -1
     first = max(0, min(at - _ROWS + 1, len(state.completions) - _ROWS))
     has_meta = any(row.display_meta_text for row in state.completions)
     widest = max((lines.cells(row.display_text) for row in state.completions), default=0)
@@ -52,6 +52,31 @@ def complete_name(buffer: Buffer) -> bool:
     if needs_argument:
         buffer.start_completion()
     return not needs_argument
+
+
+def complete_path(buffer: Buffer) -> bool:
+    """Complete a path after `@` on Enter. Return True if the line must not be sent yet."""
+    state = buffer.complete_state
+    if state is None or not _begins_path(state):
+        return False
+    path = state.completions[0]
+    buffer.apply_completion(path)
+    if path.text.endswith("/"):
+        buffer.start_completion()
+    return True
+
+
+def _begins_path(state: CompletionState) -> bool:
+    """Return True if the first row is a path that begins with what was typed, and no row is just that. Other
+    matches are not taken, since a prompt may say `@property` without meaning a file."""
+    before = state.original_document.text_before_cursor
+    if before.startswith("/") or state.complete_index is not None or not state.completions:
+        return False
+    at = len(before) + state.completions[0].start_position
+    typed = before[at:].strip('"')
+    paths = [row.text.strip('"') for row in state.completions]
+    name, first = (each.rstrip("/").rpartition("/")[2].lower() for each in (typed, paths[0]))
+    return before[:at].endswith("@") and bool(name) and first.startswith(name) and typed not in paths
 
 
 def complete_first(buffer: Buffer) -> None:

@@ -77,6 +77,45 @@ async def test_a_command_that_needs_an_argument_waits_for_it(typed: str, offered
     assert menu.complete_name(draft), "pressed again, it says what it needs"
 
 
+@each_row(
+    ("typed", "offered", "becomes"),
+    [
+        ("see @rea", ("README.md", "src/ready.py"), "see @README.md"),
+        ("see @src/ma", ("src/map.py",), "see @src/map.py"),
+        ("see @ap", ("src/app.py",), "see @src/app.py"),
+        ('see @"my', ('"my notes.md"',), 'see @"my notes.md"'),
+        ("see @README.md", ("README.md", "README.md.bak"), ""),
+        ("see @src/", ("src/", "src/map.py"), ""),
+        ("explain @property", ("src/my_property.py",), ""),
+        ("see @", ("README.md",), ""),
+        ("/model @a", ("a.py",), ""),
+        ("see @rea", (), ""),
+    ],
+)
+def test_enter_completes_a_path_that_was_begun(typed: str, offered: tuple[str, ...], becomes: str) -> None:
+    draft = Buffer()
+    draft.document = Document(typed)
+    begun = len(typed.rpartition("@")[2])
+    draft.complete_state = CompletionState(
+        draft.document, [Completion(each, start_position=-begun) for each in offered]
+    )
+    marked = "❯" in menu.draw(draft.complete_state, 60, NONE)
+    assert menu.complete_path(draft) == marked == bool(becomes)
+    assert draft.text == (becomes or typed)
+
+
+def test_enter_sends_a_prompt_once_its_path_is_whole(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.type("look at @pars")
+        term.wait("❯ src/parser.py")
+        term.send("\r")
+        term.wait(r"(?m)^> look at @src/parser.py$")
+        term.send("\r")
+        term.wait(r"(?m)^▌ look at @src/parser.py$")
+        term.leave()
+        assert [each["text"] for each in term.operations("UserInput")] == ["look at @src/parser.py"]
+
+
 class Slow(Completer):
     """Finds something once it is let."""
 
