@@ -581,6 +581,7 @@ def test_the_prompt_is_painted_before_the_line_editor_is_loaded_and_nothing_is_p
         painted = re.search(r"/help for commands\r\n\r\n\S*>", shown)
         assert painted and painted.end() < shown.index("\x1b[?1004h"), "before the line editor has the terminal"
         assert world.messages(0, "user")[0].endswith("\n\nearly")
+        person.wait("(?m)^ask · ")  # painted last, again
         assert person.text.count("/help for commands") == 1 and person.text.count("ask · ") == 2
         assert re.findall("(?m)^>.*", person.text) == ["> " + "next" * 24 + "ne"]
         assert person.text.count("next") == 49, "one more is cut by the edge"
