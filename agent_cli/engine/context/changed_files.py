@@ -16,6 +16,8 @@ from agent_cli.workspace.files.reader import content_hash
 _MAX_BYTES = 64_000_000
 """Larger files are not compared by their content."""
 _MOST_FILES, _MOST_NAMED = 200, 20
+_MAX_KNOWN_BYTES = 1_000_000
+"""The same before a prompt, which waits for it; a log that grows is no news either."""
 
 
 def changed_files(session: Session, context: ToolContext) -> Mapping[str, str]:
@@ -23,7 +25,8 @@ def changed_files(session: Session, context: ToolContext) -> Mapping[str, str]:
     none. Only the files that were read or written last are examined."""
     ends = [each.time for each in session.records if isinstance(each, TurnEnded)]
     known = {path: hash for path, hash in list(context.seen.items())[-_MOST_FILES:] if hash}
-    found = changed_by_others(context.workspace.root, known, known, ends[-1]) if ends else ()
+    root = context.workspace.root
+    found = changed_by_others(root, known, known, ends[-1], _MAX_KNOWN_BYTES) if ends else ()
     if not found:
         return {}
     names = first_of([quotable(context.workspace.relative(path)) for path in found], _MOST_NAMED)
@@ -40,7 +43,7 @@ def last_seen(records: Iterable[AnyRecord]) -> dict[str, str]:
 
 
 def changed_by_others(
-    root: Path, paths: Iterable[str], seen: Mapping[str, str], until_s: float = 0.0
+    root: Path, paths: Iterable[str], seen: Mapping[str, str], until_s: float = 0.0, most_bytes: int = _MAX_BYTES
 ) -> tuple[str, ...]:
     """Return the files that somebody else has changed since the tools last read or wrote them.
 
@@ -49,12 +52,13 @@ def changed_by_others(
         paths: the files.
         seen: file → hash, from `last_seen`; files that are not in it are left out.
         until_s: changes before this time (seconds since the epoch) count as the agent's.
+        most_bytes: larger files count as unchanged.
     """
-    return tuple(path for path in paths if path in seen and _differs(root / path, seen[path], until_s))
+    return tuple(path for path in paths if path in seen and _differs(root / path, seen[path], until_s, most_bytes))
 
 
-def _differs(path: Path, expected: str, until_s: float) -> bool:
+def _differs(path: Path, expected: str, until_s: float, most_bytes: int) -> bool:
     try:
-        return os.lstat(path).st_ctime >= until_s and content_hash(read_regular(path, _MAX_BYTES)) != expected
+        return os.lstat(path).st_ctime >= until_s and content_hash(read_regular(path, most_bytes)) != expected
     except OSError:  # deleted, or no file any more
         return False
