@@ -1,5 +1,6 @@
 """Slash commands on settings: model, effort, mode, colours, permissions, tools and configuration."""
 
+import re
 from collections.abc import Sequence
 from typing import get_args
 
@@ -30,7 +31,6 @@ _OTHER_MODES: dict[str, Mode] = {
     "read-only": "plan",
 }
 """Names that other agents use for modes, in lower case."""
-_MAX_ROWS = 40
 _BUILT_IN = "built in"
 _NO_MATCH = "No known model has that in its name. Any name of a provider can be used: /model PROVIDER/MODEL."
 
@@ -51,31 +51,40 @@ def theme_names(context: CommandContext) -> tuple[str, ...]:
 
 async def model(context: CommandContext, argument: str) -> None:
     """`/model [NAME]`: show or change the model; an unambiguous part of a name is enough."""
+    now = context.client.snapshot().model
     if not argument:
-        argument = await _picked_model(context)
-        if argument:
-            await context.submit(ChangeSettings(model=argument))
-        return
-    found = [line.name for line in context.host.models(argument)]
-    words = argument.lower().split()
-    now = context.client.snapshot().model
-    if "/" not in argument and (len(found) != 1 or found == [now]):
-        usual = [line.name for line in await context.host.usual_models()]
-        served = [name for name in usual if all(word in name.lower() for word in words)]
-        found = list(dict.fromkeys([*served, *found]))
-    if argument not in found and len(found) != 1 and "/" not in argument:
-        rows = [f"  {lines.one_line(name)}" for name in found[:_MAX_ROWS]]
-        context.say("\n".join(["Several models match:" if rows else _NO_MATCH, *rows]))
-        return
-    name = found[0] if len(found) == 1 and "/" not in argument else argument
-    await context.submit(ChangeSettings(model=name))
+        known = sorted(await context.host.usual_models(), key=lambda line: line.name != now)
+        title = f"Select model (now: {lines.one_line(now)}; any other: /model NAME)"
+        argument = await _picked_model(context, title, known)
+    elif "/" not in argument:
+        found = await _named_models(context, argument)
+        if not found:
+            context.say(_NO_MATCH)
+            return
+        title = f"Select model (several match “{lines.one_line(argument)}”)"
+        argument = found[0].name if len(found) == 1 else await _picked_model(context, title, found)
+    if argument:
+        await context.submit(ChangeSettings(model=argument))
 
 
-async def _picked_model(context: CommandContext) -> str:
+async def _named_models(context: CommandContext, query: str) -> list[ModelLine]:
+    """Return the models that a part of a name stands for: those that servers list first. If words of some names
+    begin with it, as in `gpt-5-mini` and not in `gemini`, only those."""
+    found = {line.name: line for line in context.host.models(query)}
+    if list(found) in ([], [context.client.snapshot().model]) or len(found) > 1:
+        words = query.lower().split()
+        usual = {line.name: line for line in await context.host.usual_models()}
+        found = {name: usual[name] for name in usual if all(word in name.lower() for word in words)} | found
+    if query in found:
+        return [found[query]]
+    begun = [re.compile(rf"(?<![a-z0-9]){re.escape(word)}") for word in query.lower().split()]
+    named = [line for name, line in found.items() if all(word.search(name.lower()) for word in begun)]
+    return named or list(found.values())
+
+
+async def _picked_model(context: CommandContext, title: str, known: Sequence[ModelLine]) -> str:
     now = context.client.snapshot().model
-    known = sorted(await context.host.usual_models(), key=lambda line: line.name != now)
     choices = [Choice(line.name, lines.one_line(line.name), _facts(line, now)) for line in known]
-    title = f"Select model (now: {lines.one_line(now)}; any other: /model NAME)"
     return await context.pick(title, choices)
 
 

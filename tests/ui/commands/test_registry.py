@@ -32,7 +32,7 @@ from agent_cli.protocol.usage import CostLine, Totals, Usage
 from agent_cli.ui.commands import conversation, registry
 from agent_cli.ui.commands.api import Choice, ExitReason, Group, KeyGroup
 from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
-from agent_cli.ui.services import OwnPrompt, PluginLine, SessionLine
+from agent_cli.ui.services import ModelLine, OwnPrompt, PluginLine, SessionLine
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.rows import each_row
@@ -384,6 +384,29 @@ async def test_models_are_offered_with_what_is_known_of_them_the_present_one_fir
 
 async def test_a_part_of_the_name_of_a_model_that_the_server_offers_is_enough() -> None:
     assert (await run("/model served")).client.submitted[-1][1] == ChangeSettings(model="test/served-mini")
+
+
+@each_row(
+    ("query", "offered", "chosen"),
+    [
+        ("mini", ["test/served-mini", "test/o4-mini"], "test/o4-mini"),
+        ("o4 mini", [], "test/o4-mini"),
+        ("gemini", ["test/gemini-flash", "test/gemini-pro"], "test/gemini-pro"),
+        ("MINI-FL", [], "test/gemini-flash"),
+    ],
+)
+async def test_the_models_that_a_part_of_a_name_fits_are_offered(
+    query: str, offered: list[str], chosen: str
+) -> None:
+    class Many(FakeHost):
+        def models(self, query: str) -> tuple[ModelLine, ...]:
+            names = ("test/gemini-flash", "test/gemini-pro", "test/o4-mini")
+            words = query.lower().split()
+            return tuple(ModelLine(name) for name in names if all(word in name for word in words))
+
+    desk = await run(f"/model {query}", *[chosen] * bool(offered), host=Many())
+    assert [choice.value for _, choices in desk.offered for choice in choices] == offered
+    assert [made for _, made in desk.client.submitted] == [ChangeSettings(model=chosen)]
 
 
 async def test_what_holds_now_is_marked() -> None:
