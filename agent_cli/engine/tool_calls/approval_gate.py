@@ -63,8 +63,8 @@ class ApprovalGate:
         except Exception as error:
             pending.result = failure(pending, "failed", describe(error))
             return
-        if pending.ruling is not None:
-            verdict = pending.ruling.applied_to(pending.authorized.verdict)
+        if pending.hooks.ruling is not None:
+            verdict = pending.hooks.ruling.applied_to(pending.authorized.verdict)
             pending.authorized = msgspec.structs.replace(pending.authorized, verdict=verdict)
 
     def _revision(self) -> Hashable:
@@ -145,7 +145,7 @@ class ApprovalGate:
         try:
             decisions = await self._approvals.ask(items, self._scope)
         finally:
-            over.waited_s += time.monotonic() - asked_at
+            over.user.waited_s += time.monotonic() - asked_at
         hooks = self._session_hooks
         said = dict.fromkeys(each.feedback for each in decisions.values() if each.feedback.strip())
         if hooks is None or not said:
@@ -165,7 +165,7 @@ class ApprovalGate:
         """Prepare the preview for the user. A call that cannot work is answered without asking."""
         assert pending.tool is not None
         try:
-            pending.preview = await pending.tool.preview(pending.params, self._preview_context(pending))
+            pending.user.preview = await pending.tool.preview(pending.params, self._preview_context(pending))
         except Exception as error:  # a tool's own fault must affect only its own call
             if not first:
                 return False
@@ -212,11 +212,11 @@ class ApprovalGate:
         assert pending.tool is not None
         if tuple(pending.tool.actions(pending.params, self._context)) != pending.authorized.actions:
             return False
-        if not pending.approved or pending.edited or pending.preview is None:
-            return pending.hunks is None or pending.approved  # hunks are those of what the user saw
+        if not pending.approved or pending.user.edited or pending.user.preview is None:
+            return pending.user.hunks is None or pending.approved  # hunks are those of what the user saw
         return (
             await pending.tool.preview(pending.params, self._preview_context(pending))
-        ).text == pending.preview.text
+        ).text == pending.user.preview.text
 
     def _preview_context(self, pending: PendingCall) -> ToolContext:
         """Return the context for a preview, restricted to the paths for which the call was judged."""
@@ -231,7 +231,7 @@ class ApprovalGate:
         except ToolError as error:
             pending.result = failure(pending, "failed", f"The user's edit could not be read: {error}")
             return
-        pending.edited, pending.ruling = True, None
+        pending.user.edited, pending.hooks.ruling = True, None
         self.judge(pending)
 
     def _add_grant(self, decision: Decision, verdict: Verdict) -> bool:
@@ -290,7 +290,7 @@ class ApprovalGate:
         decisions = await self._ask_person((item,), pending)
         decision = decisions.get(pending.call.id) or Decision(pending.call.id, allow=False)
         if not decision.allow:
-            pending.feedback = decision.feedback.strip()
+            pending.user.feedback = decision.feedback.strip()
             return None
         if decision.grant and not self._add_grant(decision, verdict):
             return None
@@ -299,7 +299,7 @@ class ApprovalGate:
     def stays_confined(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """Return the outcome of a command that failed because of the sandbox and is not run outside it."""
         if self._approvals.interactive:
-            said = f" They said: {pending.feedback}" if pending.feedback else ""
+            said = f" They said: {pending.user.feedback}" if pending.user.feedback else ""
             who = f"The user did not allow it.{said}"
         else:
             who = "No user is present to allow it; say in your final answer what the user should allow."

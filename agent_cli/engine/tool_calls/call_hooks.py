@@ -48,7 +48,8 @@ class CallHooks:
         """Run the hooks on calls that are about to run, except those that a rule denies."""
         asked = [pending for pending in batch if self.is_open(pending)]
         for pending in asked:
-            pending.hooked_arguments, pending.hook_contexts, pending.rewrite = pending.arguments, (), ""
+            hooks = pending.hooks
+            hooks.seen_arguments, hooks.contexts, hooks.rewrite = pending.arguments, (), ""
         if self._engine.has("PreToolUse"):
             await asyncio.gather(*(self._ask(each, self._engine.before_call) for each in asked))
         if self._engine.has("PermissionRequest"):
@@ -58,7 +59,7 @@ class CallHooks:
     async def after(self, pending: PendingCall, outcome: ToolOutcome, duration_s: float) -> ToolOutcome:
         """Run the hooks after a call and return the outcome with their additions."""
         event: Event = "PostToolUse" if outcome.ok else "PostToolUseFailure"
-        contexts, pending.hook_contexts = pending.hook_contexts, ()
+        contexts, pending.hooks.contexts = pending.hooks.contexts, ()
         if not self._engine.has(event):
             return _with_notes(outcome, contexts)
         response = _response(pending, outcome)
@@ -77,7 +78,7 @@ class CallHooks:
     @staticmethod
     def is_open(pending: PendingCall) -> bool:
         """Return True if a call may still run and hooks have not seen its current arguments."""
-        is_asked = pending.hooked_arguments == pending.arguments
+        is_asked = pending.hooks.seen_arguments == pending.arguments
         return pending.result is None and not is_asked and not isinstance(pending.authorized.verdict, Deny)
 
     async def _ask(self, pending: PendingCall, hooks: "Callable[[ToolCallFacts], Awaitable[HookResult]]") -> None:
@@ -85,8 +86,8 @@ class CallHooks:
         result = await hooks(self._facts(pending))
         announce(result, self._session, self._scope)
         self._take_stop(result)
-        pending.hook_contexts += result.contexts
-        pending.rewrite = "\n".join(filter(None, (pending.rewrite, result.rewrite)))
+        pending.hooks.contexts += result.contexts
+        pending.hooks.rewrite = "\n".join(filter(None, (pending.hooks.rewrite, result.rewrite)))
         if result.decision == "deny" or result.stop:
             self._refuse(pending, result)
             return
@@ -94,7 +95,7 @@ class CallHooks:
             self._rewrite(pending, result)
         elif result.decision is not None:
             reason = result.reason or f"the hook {result.deciders} requires approval"
-            pending.ruling = HookRuling(result.decision, f"hook {result.deciders}", reason)
+            pending.hooks.ruling = HookRuling(result.decision, f"hook {result.deciders}", reason)
         if pending.result is None:
             self._gate.judge(pending)
 
@@ -113,11 +114,11 @@ class CallHooks:
             text = f"The hook {result.rewriter} changed this call into one that cannot be parsed: {error}"
             pending.result = failure(pending, "failed", text)
             return
-        pending.hooked_arguments = pending.arguments
-        pending.rewritten_by = result.rewriter
+        pending.hooks.seen_arguments = pending.arguments
+        pending.hooks.rewritten_by = result.rewriter
         pending.forget_approval()
         reason = f"the hook {result.rewriter} changed it"
-        pending.ruling = HookRuling(result.decision or "ask", f"hook {result.rewriter}", reason)
+        pending.hooks.ruling = HookRuling(result.decision or "ask", f"hook {result.rewriter}", reason)
 
     def _facts(self, pending: PendingCall) -> ToolCallFacts:
         external = pending.authorized.external

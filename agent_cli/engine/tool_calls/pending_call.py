@@ -134,51 +134,69 @@ class HookRuling(msgspec.Struct, frozen=True):
         return verdict
 
 
-class PendingCall:
-    """A tool call in progress: its meaning, the policy's verdict and the user's decision."""
+class UserDecision(msgspec.Struct):
+    """What the user saw of a call and what they decided."""
 
-    def __init__(self, call: ToolCall, turn_id: str) -> None:
+    preview: Preview | None = None
+    approved_as: tuple[str, AuthorizedCall] | None = None
+    """The arguments and actions that they have allowed."""
+    edited: bool = False
+    """They changed the arguments."""
+    hunks: tuple[int, ...] | None = None
+    """Numbers of the hunks that they accepted; None for all."""
+    waited_s: float = 0.0
+    """Seconds spent waiting for them."""
+    feedback: str = ""
+    """Their words when they refused to let it run outside the sandbox."""
+
+
+class HookDecisions(msgspec.Struct):
+    """What user hooks said about a call."""
+
+    ruling: HookRuling | None = None
+    seen_arguments: str = ""
+    """The arguments that they last saw."""
+    contexts: tuple[str, ...] = ()
+    """Text that they add to its result."""
+    rewritten_by: str = ""
+    """The hook that changed its arguments; empty if none did."""
+    rewrite: str = ""
+    """Diff of the changes that they made or requested in its arguments."""
+
+
+class RunOutput(msgspec.Struct):
+    """What a call has left besides the outcome of its tool."""
+
+    printed: str = ""
+    """The end of its output so far."""
+    kept: str = ""
+    """A line on how to restore what it might discard, for its result."""
+    final: str = ""
+    """Final text of the turn, if this call said that the task is done."""
+    inserted_source: str = ""
+    """Source of untrusted text printed by commands within its result."""
+
+
+class PendingCall:
+    """A tool call in progress: its meaning, the policy's verdict, the decisions on it, and its result."""
+
+    def __init__(self, call: ToolCall, turn_id: str, *, is_inserted: bool = False) -> None:
         self.call = call
-        self.arguments = call.arguments
-        """The arguments of the call, perhaps edited by the user or a hook."""
         self.turn_id = turn_id
         """The turn in which the model made the call."""
+        self.is_inserted = is_inserted
+        """True if its output is inserted into a text, so that its result is not a message of the conversation."""
+        self.arguments = call.arguments
+        """The arguments of the call, perhaps edited by the user or a hook."""
         self.tool: Tool | None = None
         self.params: Any = None
         self.understood: dict[str, Any] = {}
         """The arguments as the tool understands them, under its own names."""
         self.authorized = AuthorizedCall(call.name)
         """The actions and the verdict, as last judged."""
-        self.final = ""
-        """Final text of the turn, if this call said that the task is done."""
-        self.kept = ""
-        """A line on how to restore what it might discard, for its result."""
-        self.printed = ""
-        """The end of its output so far."""
-        self.preview: Preview | None = None
-        self._approved_as: tuple[str, AuthorizedCall] | None = None
-        """The arguments and actions that the user has allowed."""
-        self.edited = False
-        self.ruling: HookRuling | None = None
-        """The decision of hooks."""
-        self.hooked_arguments = ""
-        """The arguments that hooks last saw."""
-        self.hook_contexts: tuple[str, ...] = ()
-        """Text that hooks add to its result."""
-        self.rewritten_by = ""
-        """The hook that changed its arguments; empty if none did."""
-        self.rewrite = ""
-        """Diff of the changes that hooks made or requested in its arguments."""
-        self.hunks: tuple[int, ...] | None = None
-        """Numbers of the hunks that the user accepted; None for all."""
-        self.waited_s = 0.0
-        """Seconds spent waiting for the user."""
-        self.feedback = ""
-        """The user's words when they refused to let it run outside the sandbox."""
-        self.is_inserted = False
-        """True if its output is inserted into a text, so that its result is not a message of the conversation."""
-        self.inserted_source = ""
-        """Source of untrusted text printed by commands within its result."""
+        self.user = UserDecision()
+        self.hooks = HookDecisions()
+        self.output = RunOutput()
         self.result: ToolResult | None = None
 
     def understand(self, read: ParsedCall) -> None:
@@ -193,26 +211,26 @@ class PendingCall:
 
     def approve(self, hunks: tuple[int, ...] | None = None) -> None:
         """Record that the user allows it as it is now, or some hunks of it."""
-        self._approved_as, self.hunks = (self.arguments, self.authorized), hunks
+        self.user.approved_as, self.user.hunks = (self.arguments, self.authorized), hunks
 
     def forget_approval(self) -> None:
         """Forget that the user has allowed it."""
-        self._approved_as = self.hunks = None
+        self.user.approved_as = self.user.hunks = None
 
     @property
     def approved(self) -> bool:
         """True if the user has allowed it as it is now. An approval lapses if the arguments or the actions change,
         such as the folder of a command after a `cd`, or if the policy asks for more."""
-        if self._approved_as is None:
+        if self.user.approved_as is None:
             return False
-        arguments, seen = self._approved_as
+        arguments, seen = self.user.approved_as
         is_same = arguments == self.arguments and seen.actions == self.authorized.actions
         return is_same and not asks_for_more(self.authorized.verdict, seen.verdict)
 
     @property
     def has_lapsed(self) -> bool:
         """True if the user has allowed it as it was, and it has changed since."""
-        return self._approved_as is not None and not self.approved
+        return self.user.approved_as is not None and not self.approved
 
     @property
     def awaits_answer(self) -> bool:
@@ -227,9 +245,10 @@ class PendingCall:
     @property
     def adjusted(self) -> str:
         """How the user changed the call before allowing it: `edited`, `1 of 2 hunks`; empty if unchanged."""
-        if self.hunks is None or self.preview is None:
-            return "edited" if self.edited else ""
-        return f"{len(self.hunks)} of {_hunks(self.preview)} hunks"
+        hunks, preview = self.user.hunks, self.user.preview
+        if hunks is None or preview is None:
+            return "edited" if self.user.edited else ""
+        return f"{len(hunks)} of {_hunks(preview)} hunks"
 
     @property
     def succeeded(self) -> bool:
@@ -260,8 +279,8 @@ def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:
 def stopped_outcome(pending: PendingCall) -> ToolOutcome:
     """Return the outcome of a stopped call, with the output so far."""
     text = "Stopped before it ended; it may have had effects."
-    if pending.printed.strip():
-        text = f"{text} It had printed:\n{pending.printed}"
+    if pending.output.printed.strip():
+        text = f"{text} It had printed:\n{pending.output.printed}"
     return ToolOutcome(text=text, ok=False, command=pending.authorized.command)
 
 
@@ -312,27 +331,28 @@ def finished_event(result: ToolResult, title: str, tool: Tool | None, adjusted: 
 
 def approval_item(pending: PendingCall, risk: str, is_confined: bool, is_edit: bool) -> ApprovalItem:
     """Return the approval item to show the user."""
-    assert pending.tool is not None and pending.preview is not None and isinstance(pending.authorized.verdict, Ask)
+    verdict, preview = pending.authorized.verdict, pending.user.preview
+    assert pending.tool is not None and preview is not None and isinstance(verdict, Ask)
     again = "asked again, because an earlier call has changed what it does" if pending.has_lapsed else ""
-    reason = "; ".join(filter(None, (pending.authorized.verdict.reason, pending.preview.note, again)))
+    reason = "; ".join(filter(None, (verdict.reason, preview.note, again)))
     return ApprovalItem(
         call_id=pending.call.id,
         tool=pending.name,
         title=pending.authorized.title,
-        preview=pending.preview.text,
-        preview_kind=pending.preview.kind,
+        preview=preview.text,
+        preview_kind=preview.kind,
         reason=reason,
-        rule=pending.authorized.verdict.rule,
-        grant=pending.authorized.verdict.grant,
+        rule=verdict.rule,
+        grant=verdict.grant,
         arguments=pending.arguments,
         editable=pending.tool.editable,
         risk=risk,
         reach=pending.authorized.reach if is_confined and pending.authorized.command else "inside",
-        hunks=_hunks(pending.preview),
+        hunks=_hunks(preview),
         label=pending.label,
-        folder=pending.preview.folder,
+        folder=preview.folder,
         is_edit=is_edit,
-        rewrite=pending.rewrite,
+        rewrite=pending.hooks.rewrite,
     )
 
 

@@ -94,9 +94,8 @@ class ToolRunner:
         prepared = []
         for command in commands:
             arguments = msgspec.json.encode({"command": command}).decode()
-            pending = self._prepare(ToolCall(new_id("inserted"), "shell", arguments), self._scope.turn_id)
-            pending.is_inserted = True
-            prepared.append(pending)
+            call = ToolCall(new_id("inserted"), "shell", arguments)
+            prepared.append(self._prepare(call, self._scope.turn_id, is_inserted=True))
         async with self._inserting:
             await self._run(prepared)
         return [pending.result for pending in prepared if pending.result is not None]
@@ -139,7 +138,7 @@ class ToolRunner:
         for pending in prepared:
             if not pending.succeeded:
                 return None
-            if pending.final:
+            if pending.output.final:
                 return pending
         return None
 
@@ -194,8 +193,8 @@ class ToolRunner:
         if not same_input:
             self.rules.forget()
 
-    def _prepare(self, call: ToolCall, turn_id: str) -> PendingCall:
-        pending = PendingCall(call, turn_id)
+    def _prepare(self, call: ToolCall, turn_id: str, *, is_inserted: bool = False) -> PendingCall:
+        pending = PendingCall(call, turn_id, is_inserted=is_inserted)
         try:
             pending.understand(self._parse(call))
             self._guard.record_wellformed()
@@ -261,7 +260,7 @@ class ToolRunner:
         """Decide whether a call may run. Hooks run again for a call that the user edited, and the user is asked
         again about a call that a hook then changed: what runs is what both have seen."""
         await self._gate.decide(pending, rest)
-        while self._hooks is not None and pending.edited and self._hooks.is_open(pending):
+        while self._hooks is not None and pending.user.edited and self._hooks.is_open(pending):
             await self._hooks.before([pending])
             if pending.result is None:
                 await self._gate.decide(pending, rest)
@@ -287,7 +286,7 @@ class ToolRunner:
 
     async def _carry_out(self, pending: PendingCall) -> None:
         authorized = pending.authorized
-        started, waited_before = time.monotonic(), pending.waited_s
+        started, waited_before = time.monotonic(), pending.user.waited_s
         status: ToolStatus = "cancelled"
         outcome: ToolOutcome | None = None
         try:
@@ -310,12 +309,13 @@ class ToolRunner:
             if self._hooks is not None:
                 outcome = await self._hooks.after(pending, outcome, time.monotonic() - started)
             ending = self.rules.ended_by(pending.name, authorized.actions) if outcome.ok else ""
-            pending.final = outcome.text if outcome.finished else f"Ended by the rule {ending}." if ending else ""
+            final = f"Ended by the rule {ending}." if ending else ""
+            pending.output.final = outcome.text if outcome.finished else final
         except Exception as error:  # an exception becomes the result of this call and must not affect others
             outcome = ToolOutcome(text=describe(error), ok=False, seen=files_shown_by(error))
             status = "failed"
         finally:
-            ran_s = time.monotonic() - started - (pending.waited_s - waited_before)
+            ran_s = time.monotonic() - started - (pending.user.waited_s - waited_before)
             pending.result = self._result(pending, outcome or stopped_outcome(pending), status, ran_s)
 
     async def _before_effect(self, pending: PendingCall) -> None:
@@ -332,7 +332,7 @@ class ToolRunner:
         """Run the tool. If a command failed because of the sandbox, run it once more outside if the user
         agrees."""
         if kept := await self._name_discarded_state(pending):
-            pending.kept = f"\n[Before it ran, {kept}]"
+            pending.output.kept = f"\n[Before it ran, {kept}]"
         shell = self._context.shell
         before = shell.lasting()
         outcome = await self._run_tool(pending, pending.authorized.reach)
@@ -376,7 +376,7 @@ class ToolRunner:
             confine=partial(self._permissions.confinement, reach),
             insert=partial(self._insert_into, pending),
             ask=partial(self._ask_user, pending) if self._approvals.interactive else None,
-            hunks=pending.hunks,
+            hunks=pending.user.hunks,
             leaves=reach == "outside" and self._permissions.is_confining,
         )
 
@@ -385,7 +385,7 @@ class ToolRunner:
     ) -> str:
         """Insert the output of commands, as `insert` does, into a text that becomes the result of a call."""
         inserted = await self.insert(text, insertions, allowed)
-        pending.inserted_source = pending.inserted_source or inserted.untrusted
+        pending.output.inserted_source = pending.output.inserted_source or inserted.untrusted
         return inserted.text
 
     async def _name_discarded_state(self, pending: PendingCall) -> str:
@@ -421,7 +421,7 @@ class ToolRunner:
                 done = ToolOutcome(after.result.text) if after.result else await self._outcome(after)
             except ToolError as error:  # the edit is done, whatever happens here
                 done = ToolOutcome(str(error))
-            text = f"{outcome.text}\n[{rule.label}: {command}]\n{done.text}{after.kept}"
+            text = f"{outcome.text}\n[{rule.label}: {command}]\n{done.text}{after.output.kept}"
             untrusted = outcome.untrusted or done.untrusted
             outcome = msgspec.structs.replace(outcome, text=text, untrusted=untrusted)
         if commands and self.rules.follows_edits:  # changes by a formatter are not edits of the next call
@@ -449,10 +449,10 @@ class ToolRunner:
         try:
             return await self._approvals.question(question, options, self._scope, server=server)
         finally:
-            pending.waited_s += time.monotonic() - asked_at
+            pending.user.waited_s += time.monotonic() - asked_at
 
     def _printed(self, pending: PendingCall, text: str) -> None:
-        pending.printed = (pending.printed + text)[-LONGEST_REMAINS:]
+        pending.output.printed = (pending.output.printed + text)[-LONGEST_REMAINS:]
         self._scope.emit(ToolOutput(call_id=pending.call.id, text=text))
 
     def _result(
@@ -460,11 +460,11 @@ class ToolRunner:
     ) -> ToolResult:
         untrusted = outcome.untrusted or pending.authorized.untrusted_source
         text = truncate_result(outcome.text, self._context, pending.call.id)
-        text = (mark_untrusted(text, untrusted) if untrusted else text) + pending.kept
-        if pending.rewritten_by:
-            hook, title = pending.rewritten_by, pending.authorized.title
+        text = (mark_untrusted(text, untrusted) if untrusted else text) + pending.output.kept
+        if hook := pending.hooks.rewritten_by:
+            title = pending.authorized.title
             text = f"[The user's hook {hook} changed this call; what ran: {title}]\n{text}"
-        if pending.edited:
+        if pending.user.edited:
             text = f"[The user edited this call before allowing it; what ran: {pending.authorized.title}]\n{text}"
         return ToolResult(
             id=new_id("result"),
@@ -472,7 +472,7 @@ class ToolRunner:
             tool=pending.call.name,
             status=status,
             text=text or "(no output)",
-            display=f"{outcome.display}{pending.kept}" if outcome.display else "",
+            display=f"{outcome.display}{pending.output.kept}" if outcome.display else "",
             images=outcome.images,
             duration_s=round(duration_s, 3),
             changes=outcome.changes,
@@ -483,7 +483,7 @@ class ToolRunner:
             job=outcome.job,
             cwd=outcome.cwd,
             memory=outcome.memory,
-            untrusted=untrusted or pending.inserted_source,
+            untrusted=untrusted or pending.output.inserted_source,
         )
 
     def _close(self, prepared: Sequence[PendingCall], text: str) -> None:
@@ -495,7 +495,8 @@ class ToolRunner:
         """Save a result once and emit it."""
         if pending.call.id in self._recorded or pending.call.id in self._session.answered:
             return
-        result = msgspec.structs.replace(result, turn_id=pending.turn_id, waited_s=round(pending.waited_s, 3))
+        waited_s = round(pending.user.waited_s, 3)
+        result = msgspec.structs.replace(result, turn_id=pending.turn_id, waited_s=waited_s)
         if pending.is_inserted:
             pending.result = result
             self._recorded.add(pending.call.id)
