@@ -250,7 +250,9 @@ async def test_the_model_learns_which_known_files_were_changed_between_its_turns
     for name in ("a.py", "b.py", "c.py"):
         (machine.work / name).write_text("x = 1\n", encoding="utf-8")
     reads = tuple(Call("read_file", {"path": name}, id=name) for name in ("a.py", "b.py"))
-    change = Reply(calls=(Call("edit_file", {"path": "b.py", "edits": [{"old": "1", "new": "2"}]}),))
+    edit = Call("edit_file", {"path": "b.py", "edits": [{"old": "1", "new": "2"}]})
+    write = Call("write_file", {"path": "large.csv", "content": "row\n" * 260_000})
+    change = Reply(calls=(edit, write))
     machine.script(Reply(calls=reads), change, *(Reply(text=text) for text in ("one", "two", "three", "four")))
 
     def told() -> list[str]:
@@ -265,6 +267,9 @@ async def test_the_model_learns_which_known_files_were_changed_between_its_turns
         for name in ("a.py", "c.py"):
             (machine.work / name).write_text("x = 3\n", encoding="utf-8")
         (machine.work / "b.py").touch()
+        (machine.work / "large.csv").write_text(
+            "too large to be compared at each prompt\n" * 30_000, encoding="utf-8"
+        )
         await agent.run("third")
         assert [line.partition(";")[0] for line in told()] == ["Changed files: a.py"]
         session = agent.session_id

@@ -14,19 +14,21 @@ from agent_cli.tools.kit.output import first_of
 from agent_cli.workspace.files.reader import content_hash
 
 _MAX_BYTES = 64_000_000
-"""Larger files are not compared by their content."""
+"""Tools write no larger files: a file that is larger now was changed by others."""
 _MOST_FILES, _MOST_NAMED = 200, 20
 _MAX_KNOWN_BYTES = 1_000_000
-"""The same before a prompt, which waits for it; a log that grows is no news either."""
+"""Larger files are not compared before a prompt, which waits for it; a log that grows is no news either."""
 
 
 def changed_files(session: Session, context: ToolContext) -> Mapping[str, str]:
     """Return the fact that names the known files that others have changed since the last turn; empty if there are
     none. Only the files that were read or written last are examined."""
     ends = [each.time for each in session.records if isinstance(each, TurnEnded)]
+    if not ends:
+        return {}
     known = {path: hash for path, hash in list(context.seen.items())[-_MOST_FILES:] if hash}
-    root = context.workspace.root
-    found = changed_by_others(root, known, known, ends[-1], _MAX_KNOWN_BYTES) if ends else ()
+    small = [path for path in known if _size_bytes(path) <= _MAX_KNOWN_BYTES]
+    found = changed_by_others(context.workspace.root, small, known, ends[-1])
     if not found:
         return {}
     names = first_of([quotable(context.workspace.relative(path)) for path in found], _MOST_NAMED)
@@ -43,7 +45,7 @@ def last_seen(records: Iterable[AnyRecord]) -> dict[str, str]:
 
 
 def changed_by_others(
-    root: Path, paths: Iterable[str], seen: Mapping[str, str], until_s: float = 0.0, most_bytes: int = _MAX_BYTES
+    root: Path, paths: Iterable[str], seen: Mapping[str, str], until_s: float = 0.0
 ) -> tuple[str, ...]:
     """Return the files that somebody else has changed since the tools last read or wrote them.
 
@@ -52,13 +54,19 @@ def changed_by_others(
         paths: the files.
         seen: file → hash, from `last_seen`; files that are not in it are left out.
         until_s: changes before this time (seconds since the epoch) count as the agent's.
-        most_bytes: larger files count as unchanged.
     """
-    return tuple(path for path in paths if path in seen and _differs(root / path, seen[path], until_s, most_bytes))
+    return tuple(path for path in paths if path in seen and _differs(root / path, seen[path], until_s))
 
 
-def _differs(path: Path, expected: str, until_s: float, most_bytes: int) -> bool:
+def _differs(path: Path, expected: str, until_s: float) -> bool:
     try:
-        return os.lstat(path).st_ctime >= until_s and content_hash(read_regular(path, most_bytes)) != expected
+        return os.lstat(path).st_ctime >= until_s and content_hash(read_regular(path, _MAX_BYTES + 1)) != expected
     except OSError:  # deleted, or no file any more
         return False
+
+
+def _size_bytes(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:  # deleted since
+        return 0
