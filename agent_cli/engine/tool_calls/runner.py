@@ -77,7 +77,7 @@ class ToolRunner:
         prepared = [self._prepare(call, self._scope.turn_id) for call in calls]
         await self._run(prepared)
         end = self._ending_call(prepared)
-        return end.final if end else ""
+        return end.output.final if end else ""
 
     async def insert(
         self, text: str, insertions: Sequence[InsertedCommand], allowed: Sequence[str] = ()
