@@ -117,7 +117,7 @@ async def question(client, s, text):
                                     text="The user answered: right", display="right"), s)
 
 def agent_changed(client, number, state, **more):
-    fields = {"agent_type": "explore", "task": f"find part {number}", "steps": 1} | more
+    fields = {"agent_type": "explore", "task": f"find part {number}", "steps": 1, "call_id": "c"} | more
     name = f"explore-{number}"
     client.emit(ev.AgentChanged(agent_id=f"id{number}", agent_name=name, state=state, **fields))
     client.state = msgspec.structs.replace(client.state, agents=tuple(

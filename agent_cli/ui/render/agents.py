@@ -12,6 +12,8 @@ from ..text.theme import Role, Theme
 _MOST = 8
 """Maximum number of sub-agents with their own line."""
 _KEEP_CHARS = 2000
+_TASK_COLUMNS = 36
+"""Width of a task before the current activity."""
 _MARKS: dict[AgentState, tuple[str, Role]] = {
     "queued": ("○", "muted"),
     "running": ("●", "accent"),
@@ -78,10 +80,12 @@ class WatchedAgent:
         return [self._head(theme, width, facts), *(f"  {theme.paint('muted', row)}" for row in rows)]
 
     def draw_short(self, theme: Theme, width: int) -> str:
-        """Return one line: name, usage and current activity."""
+        """Return one line: name, usage, task and current activity."""
         now = self.now
-        does = lines.one_line(self._call or now.line or now.task)
-        return self._head(theme, width, (state_words(now.state), *agent_usage(now), does))
+        state = () if now.state == "running" else (state_words(now.state),)
+        task, does = lines.one_line(now.task), lines.one_line(self._call or now.line)
+        about = f"{lines.truncate(task, _TASK_COLUMNS)} · {does}" if task and does else task or does
+        return self._head(theme, width, (*state, *agent_usage(now), about))
 
     def _head(self, theme: Theme, width: int, facts: Iterable[str]) -> str:
         name = lines.one_line(self.now.agent_name, min(40, width - 2))
@@ -114,6 +118,10 @@ class AgentsView:
         """Process an event of a sub-agent's session."""
         if watched := self._at_work.get(event.agent_id):
             watched.follow(event.event)
+
+    def calls(self) -> set[str]:
+        """Return the ids of the tool calls that started them."""
+        return {watched.now.call_id for watched in self._at_work.values()}
 
     def draw(self, theme: Theme, width: int) -> list[str]:
         """Return the lines of the live region: up to four for a single sub-agent, one each for several, the rest

@@ -131,7 +131,12 @@ class Live:
         return [without_emoji_sequences(line) for line in (tail[-room:] if room > 0 else []) + below]
 
     def _calls(self, spinner: str, now: float, width: int) -> list[str]:
-        shown = [call for call_id, call in self.calls.items() if self.question_of(call_id) is None]
+        agents = self.agents.calls() if self.agents else ()  # a sub-agent's own rows stand for its call
+        shown = [
+            call
+            for call_id, call in self.calls.items()
+            if call_id not in agents and self.question_of(call_id) is None
+        ]
         out = [line for call in shown[:_MAX_CALLS] for line in call.draw(self._theme, spinner, now, width)]
         if len(shown) > _MAX_CALLS:
             out.append(self._theme.paint("muted", f"  … and {len(shown) - _MAX_CALLS} more calls"))

@@ -69,6 +69,28 @@ def test_a_sub_agent_that_waits_for_its_turn_or_for_the_user_says_so() -> None:
     ]
 
 
+def test_the_row_of_a_sub_agent_that_works_stands_for_the_call_that_started_it() -> None:
+    view = renderer()
+    for number in (1, 2):
+        title = f"explore: find part {number}"
+        shown(
+            view,
+            ev.ToolCallRequested(call_id=f"c{number}", tool="agent", title=title, arguments="{}", label="Agent"),
+        )
+        shown(view, ev.ToolCallStarted(call_id=f"c{number}", tool="agent", title=title, label="Agent"))
+    shown(view, changed(1, "running", call_id="c1", steps=1, line="Read " + "x" * 99))
+    assert [row[2:].split("  ") for row in view.frame((), 20)][1:] == [
+        ["explore-1", "explore", "running", "1 step"],
+        ["find part 1"],
+        ["Read " + "x" * 72 + "…"],
+    ]
+    shown(view, changed(2, "running", call_id="c2", task="long " * 20))
+    assert view.frame((), 20) == [
+        "● explore-1  1 step  find part 1 · Read " + "x" * 39 + "…",
+        "● explore-2  0 steps  " + "long " * 11 + "lo…",
+    ]
+
+
 def test_one_in_the_background_that_has_ended_is_printed_at_once_and_once_with_its_answer_folded() -> None:
     view = renderer()
     end = changed(1, "failed", background=True, steps=3, cost_usd=0.02, line="No such file")
