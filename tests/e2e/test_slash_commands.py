@@ -185,5 +185,7 @@ def test_the_model_list_begins_with_what_the_server_offers(world: World) -> None
         assert "chat-latest" not in person.text
         person.send("\x1b")
         person.say("/model mock")
-        person.wait("(?m)^  openai/mock$")
+        person.wait("several match “mock”")
+        person.send("\x1b[B\r")
+        person.wait("(?m)^ask · openai/mock ")
         person.leave()
