@@ -34,10 +34,10 @@ class Earlier:
             )
             for hit in hits
         ]
-        strange = any(_has_untrusted_text(Path(path)) for path in {hit.session.path for hit in hits})
-        return found, "an earlier session" if strange else ""
+        sources = (_source(Path(path)) for path in {hit.session.path for hit in hits})
+        return found, next(filter(None, sources), "")
 
-    def text(self, identifier: str) -> str | None:
+    def text(self, identifier: str) -> tuple[str, str] | None:
         session_id, slash, message_id = identifier.partition("/")
         if not slash:
             return None
@@ -49,12 +49,14 @@ class Earlier:
         except StoreError:
             return None
         texts = (r.text for r in records if isinstance(r, UserMessage | AssistantMessage) and r.id == message_id)
-        return next(texts, None)
+        text = next(texts, None)
+        return None if text is None else (text, _source(path))
 
 
-def _has_untrusted_text(path: Path) -> bool:
-    """Return True if a session has read untrusted text: the model's messages after it may be derived from it."""
+def _source(path: Path) -> str:
+    """Return the source of what was said in a session if it has read untrusted text, from which the model's
+    messages may be derived; otherwise empty."""
     try:
-        return _UNTRUSTED in read_regular(path)
+        return "an earlier session" if _UNTRUSTED in read_regular(path) else ""
     except OSError:
-        return True
+        return "an earlier session"

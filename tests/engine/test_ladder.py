@@ -343,7 +343,7 @@ async def test_a_failed_summary_loses_no_earlier_one(tmp_path: Path) -> None:
             assert isinstance(await it.prompt(LONG), TurnCompleted)
         assert "the port is 4711" in it.session.visible()[0].text  # type: ignore[union-attr]
         assert folds(it)[0].how == "summary"
-        assert "the port is 4711" in (it.context.recall(folds(it)[0].id) or "")
+        assert "the port is 4711" in (it.context.recall(folds(it)[0].id) or ("",))[0]
         await it.prompt("go on")
         for _ in range(3):
             await it.prompt(LONG)

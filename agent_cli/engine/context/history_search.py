@@ -42,6 +42,8 @@ class SearchHit(msgspec.Struct, frozen=True):
     """Seconds since the epoch."""
     snippet: str
     score: float
+    untrusted: str = ""
+    """Source of the text if it is untrusted."""
 
 
 def words_of(query: str) -> list[str]:
@@ -77,7 +79,8 @@ def search_records(
         name = message.call_id if isinstance(message, ToolResult) else message.id
         known = found.get(name)
         if known is None or known.score < score:
-            found[name] = SearchHit(name, _who(message), message.time, snippet(text, words), score)
+            untrusted = message.untrusted if isinstance(message, ToolResult) else ""
+            found[name] = SearchHit(name, _who(message), message.time, snippet(text, words), score, untrusted)
     return sorted(found.values(), key=lambda each: -each.score)[:MOST_FOUND]
 
 
@@ -166,8 +169,8 @@ class EarlierSessions(Protocol):
         """Return the matches for a query, best first, and the source of untrusted text in them. May be slow;
         called in a thread."""
 
-    def text(self, identifier: str) -> str | None:
-        """Return the text of a message by the id from `search`."""
+    def text(self, identifier: str) -> tuple[str, str] | None:
+        """Return the text of a message by the id from `search`, and its source if it may be untrusted."""
 
 
 class SessionHistory:
@@ -186,12 +189,14 @@ class SessionHistory:
             m.id for m in self._session.visible() if not isinstance(m, ToolResult) or whole.get(m.id) == m.text
         }
         here = search_records(records, query, self._spill_dir, shown)
+        untrusted = next((hit.untrusted for hit in here if hit.untrusted), "")
         if self._earlier is None:
-            return format_hits(here, []), ""
-        earlier, untrusted = await asyncio.to_thread(self._earlier.search, query)
-        return format_hits(here, earlier), untrusted
+            return format_hits(here, []), untrusted
+        earlier, other = await asyncio.to_thread(self._earlier.search, query)
+        return format_hits(here, earlier), untrusted or other
 
-    def recall(self, identifier: str) -> str | None:
-        """Return the full text of a call's result or a message; None if there is none with this id."""
+    def recall(self, identifier: str) -> tuple[str, str] | None:
+        """Return the full text of a call's result or a message, and its source if it is untrusted and not marked;
+        None if there is none with this id."""
         found = recall_text(self._session.whole(), self._spill_dir, identifier)
         return self._earlier.text(identifier) if found is None and self._earlier is not None else found

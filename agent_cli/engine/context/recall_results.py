@@ -24,19 +24,22 @@ def truncate_result(text: str, context: ToolContext, call_id: str) -> str:
     return bounded(text, context.max_tokens(), where)
 
 
-def recall_text(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> str | None:
+def recall_text(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> tuple[str, str] | None:
     """Return the full text of a call's result or of a message, or what is left of it with a note; None if there is
-    none with this id."""
+    none with this id. The second value is the source of text that is untrusted and not marked: results are marked
+    after their full text is saved."""
     result = next((each for each in records if isinstance(each, ToolResult) and each.call_id == identifier), None)
     if result is None:
         messages = (each for each in records if isinstance(each, UserMessage | AssistantMessage | CompactionSaved))
         found = next((each for each in messages if each.id == identifier), None)
-        return found.summary if isinstance(found, CompactionSaved) else found.text if found else None
+        if found is None:
+            return None
+        return found.summary if isinstance(found, CompactionSaved) else found.text, ""
     call_id = result.call_id
     try:
-        return spill_path(spill_dir, call_id).read_text(encoding="utf-8", errors="replace")
+        return spill_path(spill_dir, call_id).read_text(encoding="utf-8", errors="replace"), result.untrusted
     except OSError:
-        return f"{_NOT_WHOLE}\n{result.text}" if was_cut(result.text) else result.text
+        return f"{_NOT_WHOLE}\n{result.text}" if was_cut(result.text) else result.text, ""
 
 
 def recallable(messages: Sequence[Message]) -> list[str]:

@@ -169,8 +169,9 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Returns True if content of a file (absolute path) that nobody named may appear in search results."""
     ask: Question | None = None
     """Asks the user a question; None if no user is present."""
-    recall: Callable[[str], str | None] = lambda call_id: None
-    """Returns the full text of an earlier result or message by its id; None if there is none."""
+    recall: Callable[[str], tuple[str, str] | None] = lambda call_id: None
+    """Returns the full text of an earlier result or message by its id, and its source if the text is untrusted and
+    not marked as such; None if there is none."""
     search_history: Callable[[str], Awaitable[tuple[str, str]]] = _no_history
     """Returns matches for a query in earlier conversation, in words, and the source of untrusted text in them."""
     max_tokens: Callable[[], int] = lambda: MAX_RESULT_TOKENS

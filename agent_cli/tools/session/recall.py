@@ -28,11 +28,12 @@ class Recall(BasicTool):
         return params.id
 
     async def run(self, params: RecallParams, context: ToolContext) -> ToolOutcome:
-        text = context.recall(params.id.strip())
-        if text is None:
+        found = context.recall(params.id.strip())
+        if found is None:
             raise ToolError(
                 f"There is no earlier call or message with the id {params.id!r}; search_history finds ids."
             )
+        text, untrusted = found
         lines = text.removesuffix("\n").split("\n")
         first, column = max(1, params.offset), max(0, params.column)
         if first > len(lines):
@@ -40,8 +41,10 @@ class Recall(BasicTool):
         room = int(PAGE_BYTES_PER_TOKEN * context.max_tokens())
         page = [] if column else _page(lines[first - 1 :], room)
         if page:
-            return ToolOutcome(text="\n".join([*page, _page_note(params.id, first, len(page), len(lines))]))
-        return ToolOutcome(text=_part(params.id, lines, first, max(1, column), room))
+            shown = "\n".join([*page, _page_note(params.id, first, len(page), len(lines))])
+        else:
+            shown = _part(params.id, lines, first, max(1, column), room)
+        return ToolOutcome(text=shown, untrusted=untrusted)
 
 
 def _page(lines: list[str], room: int) -> list[str]:

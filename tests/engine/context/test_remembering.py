@@ -116,7 +116,7 @@ async def test_a_result_of_two_megabytes_does_not_fill_the_window(tmp_path: Path
         result = next(m for m in model.requests[-1].messages if isinstance(m, ToolResult))
         assert len(result.text) < 40_000
         whole = it.context.recall(result.call_id)
-        assert whole is not None and "line 60000 of many" in whole
+        assert whole is not None and "line 60000 of many" in whole[0]
         found, _ = await it.context.search_history("60000")
         assert result.call_id in found and "line 60000" in found
 

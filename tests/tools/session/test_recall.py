@@ -15,7 +15,7 @@ from tests.tools.calls import call
 
 async def test_a_long_result_comes_in_pages_that_say_how_to_go_on(context: ToolContext) -> None:
     whole = [f"line {n}" for n in range(1, 9001)]
-    context = msgspec.structs.replace(context, recall={"call_7": "\n".join(whole)}.get)
+    context = msgspec.structs.replace(context, recall={"call_7": ("\n".join(whole), "")}.get)
     got: list[str] = []
     offset = 1
     while True:
@@ -33,7 +33,7 @@ async def test_a_long_result_comes_in_pages_that_say_how_to_go_on(context: ToolC
 @pytest.mark.parametrize("max_tokens", [12_500, 1_300, 300])
 async def test_following_the_notes_gives_every_character_once(context: ToolContext, max_tokens: int) -> None:
     whole = "\n".join([*(f"line {n} {'漢字' * 20}" for n in range(300)), "", "é" * 5_000, "x" * 9_000, "the end"])
-    context = msgspec.structs.replace(context, recall={"c": whole}.get)
+    context = msgspec.structs.replace(context, recall={"c": (whole, "")}.get)
     context = msgspec.structs.replace(context, max_tokens=lambda: max_tokens)
     got, arguments = "", {"id": "c"}
     for _ in range(400):
@@ -49,7 +49,7 @@ async def test_following_the_notes_gives_every_character_once(context: ToolConte
 
 
 async def test_a_part_of_a_line_can_be_named(context: ToolContext) -> None:
-    context = msgspec.structs.replace(context, recall={"c": "abc\ndefgh\nij"}.get)
+    context = msgspec.structs.replace(context, recall={"c": ("abc\ndefgh\nij", "")}.get)
     text = (await call(context, "recall", id="c", offset=2, column=3)).text
     call_again = 'recall {"id":"c","offset":3}'
     assert text == f"fgh\n[Line 2 of 3, characters 3-5 of 5. To continue: {call_again}]"
@@ -58,7 +58,7 @@ async def test_a_part_of_a_line_can_be_named(context: ToolContext) -> None:
 
 
 async def test_an_unknown_call_and_a_line_beyond_the_end_are_told(context: ToolContext) -> None:
-    context = msgspec.structs.replace(context, recall={"c": "a\nb"}.get)
+    context = msgspec.structs.replace(context, recall={"c": ("a\nb", "")}.get)
     with pytest.raises(ToolError, match="no earlier call or message with the id 'd'"):
         await call(context, "recall", id="d")
     with pytest.raises(ToolError, match="has 2 lines; there is no line 9"):
@@ -73,7 +73,7 @@ def test_what_is_left_of_a_result_whose_whole_is_gone_says_so(context: ToolConte
         )
         for n, text in enumerate((long, short))
     ]
-    assert recall_text(results, context.spill_dir, "c0") == long
-    left = recall_text(results, tmp_path / "another session", "c0") or ""
+    assert recall_text(results, context.spill_dir, "c0") == (long, "")
+    left, _ = recall_text(results, tmp_path / "another session", "c0") or ("", "")
     assert left.startswith("[The full result is no longer stored") and "line 0\n" in left
-    assert recall_text(results, tmp_path / "another session", "c1") == short
+    assert recall_text(results, tmp_path / "another session", "c1") == (short, "")
