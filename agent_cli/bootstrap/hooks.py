@@ -42,7 +42,7 @@ def _found(setup: Setup) -> FoundHooks:
     hooks, notes = hooks_of_plugins(setup)
     found = find_hooks(
         setup.config.hooks,
-        own_source=setup.loaded.place("hooks") if setup.config.hooks else "",
+        own_source=lambda event: setup.loaded.place(f"hooks.{event}"),
         root=setup.workspace.root,
         home=home_dir(),
         trusts=setup.trust.knows,

@@ -39,7 +39,7 @@ def _found(setup: Setup) -> Found:
     plugins = _of_plugins(setup)
     found = find_servers(
         setup.config.mcp_servers,
-        own_source=setup.loaded.place("mcp_servers") if setup.config.mcp_servers else "",
+        own_source=lambda name: setup.loaded.place(f"mcp_servers.{name}"),
         root=setup.workspace.root,
         home=home_dir(),
         env=os.environ,

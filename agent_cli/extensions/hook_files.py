@@ -68,7 +68,7 @@ class FoundHooks(msgspec.Struct, frozen=True):
 def find_hooks(
     own: Mapping[str, Sequence[HookEntry]],
     *,
-    own_source: str,
+    own_source: Callable[[str], str],
     root: Path,
     home: Path,
     trusts: Callable[[str, bytes], bool],
@@ -79,7 +79,7 @@ def find_hooks(
 
     Args:
         own: entries under `hooks`, by event.
-        own_source: where these are defined, for display.
+        own_source: returns where those of an event are defined, for display.
         root: the workspace.
         home: the user's home directory.
         trusts: returns True if the user has agreed to a place and its content.
@@ -119,9 +119,11 @@ def find_hooks(
     return FoundHooks(tuple(usable), tuple(inert), tuple(notes))
 
 
-def _own(own: Mapping[str, Sequence[HookEntry]], source: str, notes: list[str]) -> Iterator[Hook]:
+def _own(
+    own: Mapping[str, Sequence[HookEntry]], own_source: Callable[[str], str], notes: list[str]
+) -> Iterator[Hook]:
     for name, entries in own.items():
-        event = event_named(name)
+        event, source = event_named(name), own_source(name)
         if event is None:
             notes.append(f"{source}: hooks: there is no event {name}; its hooks are never run")
             continue

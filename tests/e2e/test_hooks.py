@@ -529,3 +529,28 @@ def test_a_session_that_is_not_saved_has_no_transcript(world: World) -> None:
     world.script(Reply(text="one"))
     assert world.run("run", "--no-session", "first").code == 0
     assert given(world, "see")[0]["transcript_path"] == "" and not list(world.state.rglob("transcript.jsonl"))
+
+
+def test_hooks_are_listed_with_their_place_and_switched_off_at_the_prompt(world: World) -> None:
+    guard = {"match": "shell", "command": hook(world, "guard", DENY), "name": "guard"}
+    text = json.dumps({"hooks": {"Stop": [{"command": "true"}], "PreToolUse": [guard]}}, indent=1)
+    (world.config / "config.yaml").write_text(text, encoding="utf-8")
+    line = next(at for at, row in enumerate(text.splitlines(), 1) if "PreToolUse" in row)
+    touch = Reply(calls=(Call("shell", {"command": "touch made"}),))
+    world.script(touch, Reply(text="Refused."), touch, Reply(text="Done."))
+    with Person(world, "--mode", "yolo", columns=250) as person:
+        person.say("go")
+        person.wait("Refused")
+        person.say("/hooks")
+        person.wait(rf"config.yaml:{line} · 1 run, last: deny")
+        person.say("/hooks off guar")
+        person.wait("There is no hook guar. The hooks are: true, guard.")
+        person.say("/hooks off guard")
+        person.wait("guard is off for this session")
+        assert not (world.work / "made").exists()
+        person.say("go on")
+        person.wait("Done")
+        assert (world.work / "made").exists()
+        person.say("/hooks")
+        person.wait(r"guard \(off\)  PreToolUse for shell")
+        person.leave()

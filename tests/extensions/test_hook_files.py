@@ -143,7 +143,9 @@ def test_a_time_without_end_is_a_day(tmp_path: Path, timeout: str) -> None:
     (tmp_path / ".codex" / "config.toml").write_text(
         f'[[hooks.PreToolUse]]\nhooks = [{{type = "command", command = "true", timeout = {timeout}}}]\n'
     )
-    found = find_hooks({}, own_source="", root=tmp_path, home=tmp_path / "home", trusts=lambda *_: True)
+    found = find_hooks(
+        {}, own_source=lambda name: "", root=tmp_path, home=tmp_path / "home", trusts=lambda *_: True
+    )
     assert [hook.timeout_s for hook in found.usable] == [86_400.0]
 
 
@@ -162,10 +164,17 @@ def test_in_the_home_directory_the_users_hooks_are_no_project_s(tmp_path: Path, 
         (root / ".claude").symlink_to(home / ".claude")
     handler = {"type": "command", "command": "true"}
     write(home / ".claude/settings.json", json.dumps({"hooks": {"Stop": [{"hooks": [handler]}]}}))
-    both = find_hooks({}, own_source="config.yaml", root=root, home=home, trusts=lambda place, content: False)
+    both = find_hooks(
+        {}, own_source=lambda name: "config.yaml", root=root, home=home, trusts=lambda place, content: False
+    )
     assert len(both.usable) == 1 and both.inert == ()
     only = find_hooks(
-        {}, own_source="config.yaml", root=root, home=home, trusts=lambda place, content: False, reads=("project",)
+        {},
+        own_source=lambda name: "config.yaml",
+        root=root,
+        home=home,
+        trusts=lambda place, content: False,
+        reads=("project",),
     )
     assert only.usable == () and len(only.inert) == 1
 

@@ -65,7 +65,7 @@ class Found(msgspec.Struct, frozen=True):
 def find_servers(
     own: Mapping[str, McpServer],
     *,
-    own_source: str,
+    own_source: Callable[[str], str],
     root: Path,
     home: Path,
     env: Mapping[str, str],
@@ -77,7 +77,7 @@ def find_servers(
 
     Args:
         own: entries under `mcp_servers`.
-        own_source: where these are defined, for display.
+        own_source: returns where one of them is defined, for display.
         root: the workspace.
         home: the user's home directory.
         env: variables that entries may refer to.
@@ -85,7 +85,8 @@ def find_servers(
         plugins: servers of plug-ins that the user has agreed to.
         reads: owners (`user`, `project`) whose files of other agents are read.
     """
-    found = _Found(root, env, trusts, {each.name: each for each in configured(own, env, root, own_source)})
+    servers = (configured({name: server}, env, root, own_source(name)) for name, server in own.items())
+    found = _Found(root, env, trusts, {each.name: each for (each,) in servers})
     for definition in plugins:
         found.add_known(definition)
     contents: dict[Path, Mapping[str, Any]] = {}

@@ -153,10 +153,10 @@ def test_the_list_names_every_server_and_starts_none(world: World, tmp_path: Pat
         "off": {"url": "https://user:hush@a.b/mcp", "enabled": False},
         "unset": {"command": "x", "env": {"A": "${NOT_SET_ANYWHERE}"}},
     }
-    (world.config / "config.yaml").write_text(json.dumps({"mcp_servers": config}), encoding="utf-8")
+    (world.config / "config.yaml").write_text(json.dumps({"mcp_servers": config}, indent=1), encoding="utf-8")
     listed, as_json = said(world, ["mcp", "list"], ["mcp", "list", "--json"])
     rows = {line.split("  ")[0]: line for line in listed.out.splitlines()}
-    assert "enabled" in rows["mine"] and "tools unknown" in rows["mine"] and "config.yaml" in rows["mine"]
+    assert "enabled" in rows["mine"] and "tools unknown" in rows["mine"] and "config.yaml:3" in rows["mine"]
     assert "disabled" in rows["off"] and "hush" not in listed.out
     assert "not trusted" in rows["theirs"] and ".mcp.json" in rows["theirs"] and "\x1b" not in listed.out
     assert "broken" in rows["unset"] and "the variable NOT_SET_ANYWHERE is not set" in listed.out

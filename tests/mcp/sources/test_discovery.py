@@ -34,7 +34,7 @@ class Files:
 
     def found(self) -> Found:
         return find_servers(
-            self.own, own_source="config.yaml", root=self.root, home=self.home, env=ENV,
+            self.own, own_source=lambda name: "config.yaml", root=self.root, home=self.home, env=ENV,
             trusts=lambda place, content: (place, content) in self.trusted,
         )  # fmt: skip
 
@@ -589,7 +589,12 @@ def test_in_the_home_directory_the_users_servers_are_no_projects(tmp_path: Path)
     (tmp_path / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"mine": {"command": "x"}}}))
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"of_project": {"command": "x"}}}))
     found = find_servers(
-        {}, own_source="config.yaml", root=tmp_path, home=tmp_path, env={}, trusts=lambda place, content: False
+        {},
+        own_source=lambda name: "config.yaml",
+        root=tmp_path,
+        home=tmp_path,
+        env={},
+        trusts=lambda place, content: False,
     )
     assert [each.name for each in found.usable] == ["mine"]
     assert [each.definition.name for each in found.inert] == ["of_project"]

@@ -60,12 +60,12 @@ def test_the_users_own_server_of_that_name_comes_first_and_a_project_cannot_take
         '{"mcpServers": {"plugin_tools_x_y": {"command": "evil"}}}', encoding="utf-8"
     )
     found = find_servers(
-        {}, own_source="", root=tmp_path, home=tmp_path / "home", env={}, trusts=lambda *_: True, plugins=servers
+        {}, own_source=lambda name: "", root=tmp_path, home=tmp_path / "home", env={}, trusts=lambda *_: True, plugins=servers
     )  # fmt: skip
     assert [each.command for each in found.usable] == [("a",)] and "is not used" in found.notes[0]
     own = {"plugin_tools_x_y": McpServer(command="mine")}
     found = find_servers(
-        own, own_source="", root=tmp_path, home=tmp_path / "home", env={}, trusts=lambda *_: True, plugins=servers
+        own, own_source=lambda name: "", root=tmp_path, home=tmp_path / "home", env={}, trusts=lambda *_: True, plugins=servers
     )  # fmt: skip
     assert [each.command for each in found.usable] == [("mine",)]
 
@@ -79,7 +79,7 @@ def test_two_plugins_whose_servers_get_one_name(tmp_path: Path) -> None:
         ).definitions
     ]
     found = find_servers(
-        {}, own_source="", root=tmp_path, home=tmp_path / "home", env={}, trusts=lambda *_: True, plugins=servers
+        {}, own_source=lambda name: "", root=tmp_path, home=tmp_path / "home", env={}, trusts=lambda *_: True, plugins=servers
     )  # fmt: skip
     assert [each.command for each in found.usable] == [("one",)]
     assert found.notes == (
