@@ -192,7 +192,8 @@ class Subagents:
         if len(found) == 1:
             return found[0]
         known = ", ".join(f"{each.plan.name} ({each.plan.id})" for each in self._children.values()) or "none"
-        raise ToolError(f"There is no sub-agent {name!r}. The sub-agents are: {known}.")
+        said = f"There is no sub-agent {name!r}." if name else "Which one? Give its id or name."
+        raise ToolError(f"{said} The sub-agents are: {known}.")
 
     def type_named(self, name: str) -> AgentType:
         """Return a type by name. Claude Code's `general-purpose` and `Explore` are built-in types, unless others

@@ -7,6 +7,7 @@ import msgspec
 
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.tools.kit.base import BasicTool, ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.kit.output import counted
 
 from .child import Child
 from .results import outcome
@@ -98,7 +99,7 @@ class AgentsTool(BasicTool):
         agents = self._agents
         if params.action == "list":
             rows = [
-                f"{each.name} ({each.id}): {each.state}, {each.steps} steps. {each.task}"
+                f"{each.name} ({each.id}): {each.state}, {counted(each.steps, 'step')}. {each.task}"
                 for each in agents.lines()
             ]
             return ToolOutcome(text="\n".join(rows) or "There are no sub-agents.")
@@ -118,9 +119,8 @@ class AgentsTool(BasicTool):
 
     def _read(self, child: Child) -> ToolOutcome:
         if child.result is None:
-            return ToolOutcome(
-                text=f"{child.plan.name} is {child.state}, {child.steps} steps. {child.line}".strip()
-            )
+            steps = counted(child.steps, "step")
+            return ToolOutcome(text=f"{child.plan.name} is {child.state}, {steps}. {child.line}".strip())
         child.is_reported = True
         return outcome(child, child.result)
 

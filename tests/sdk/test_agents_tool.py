@@ -1,0 +1,61 @@
+"""What the model is told when it looks after a sub-agent in the background."""
+
+from collections.abc import Iterator
+
+from tests.model.server import Call, Received, Reply
+from tests.sdk.conftest import Machine
+
+
+async def test_a_background_sub_agent_is_listed_guided_waited_for_and_given_more(machine: Machine) -> None:
+    said: list[str] = []
+
+    def parent() -> Iterator[Reply]:
+        """The parent's steps; what each call returned is in `said`."""
+        yield Reply(calls=(Call("agent", {"task": "Task one", "background": True}),))
+        for action, more in (
+            ("list", {}),
+            ("read", {"id": "general-1"}),
+            ("read", {}),
+            ("read", {"id": "nope"}),
+            ("send", {"id": "general-1", "text": " "}),
+            ("send", {"id": "general-1", "text": "look at b too"}),
+            ("wait", {"id": "general-1"}),
+            ("send", {"id": "general-1", "text": "and c"}),
+            ("wait", {"id": "general-1"}),
+            ("stop", {"id": "general-1"}),
+            ("list", {}),
+        ):
+            yield Reply(calls=(Call("agents", {"action": action, **more}),))
+        yield Reply(text="All is known.")
+
+    steps = parent()
+    child = iter([Reply(calls=(Call("shell", {"command": "until test -e go; do sleep 0.05; done"}),)),
+                  Reply(text="One is done."), Reply(text="So is c.")])  # fmt: skip
+
+    def answer(request: Received) -> Reply:
+        messages = request.body["messages"]
+        if "Task one" in str(messages[1]["content"]):
+            return next(child)
+        if messages[-1]["role"] == "tool":
+            said.append(str(messages[-1]["content"]))
+            if "next step" in said[-1]:
+                (machine.work / "go").touch()
+        return next(steps)
+
+    machine.server.answer = answer
+    async with machine.agent(mode="yolo", sandbox="off") as agent:
+        assert (await agent.run("look into it")).text == "All is known."
+    begun, listed, read, unnamed, unknown, empty, sent, first, again, second, stopped, last = said
+    identifier = begun.partition("(")[2][:8]
+    assert begun.startswith(f"general-1 ({identifier}) works in the background.")
+    assert listed.startswith(f"general-1 ({identifier}): ") and listed.endswith(". Task one")
+    assert read.startswith("general-1 is ") and "1 steps" not in listed + read
+    others = f"The sub-agents are: general-1 ({identifier})."
+    assert unnamed == f"Which one? Give its id or name. {others}"
+    assert unknown == f"There is no sub-agent 'nope'. {others}"
+    assert empty == "`send` needs a text." and sent == "general-1 reads it at its next step."
+    head = f'<agent_result name="general-1" id="{identifier}">'
+    assert first == f"{head}\nOne is done.\n</agent_result>\n[2 steps]"
+    assert again == "general-1 has it as its next task; `wait` waits for the result."
+    assert second == stopped == f"{head}\nSo is c.\n</agent_result>\n[3 steps]"
+    assert last == f"general-1 ({identifier}): done, 3 steps. and c"
