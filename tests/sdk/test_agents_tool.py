@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from agent_cli import Allow
+from agent_cli.protocol.operations import Compact
 from tests.model.server import Call, Received, Reply
 from tests.sdk.conftest import Machine
 
@@ -59,3 +61,28 @@ async def test_a_background_sub_agent_is_listed_guided_waited_for_and_given_more
     assert again == "general-1 has it as its next task; `wait` waits for the result."
     assert second == stopped == f"{head}\nSo is c.\n</agent_result>\n[3 steps]"
     assert last == f"general-1 ({identifier}): done, 3 steps. and c"
+
+
+async def test_a_summary_names_what_still_runs(machine: Machine) -> None:
+    waits = "until test -e go; do sleep 0.05; done"
+    child = iter([Reply(calls=(Call("shell", {"command": waits}),)), Reply(text="Found.")])
+    started = Reply(calls=(Call("agent", {"task": "Task one", "background": True}),
+                           Call("shell", {"command": waits, "background": True})))  # fmt: skip
+    parent = iter([started, Reply(text="They run. " * 500), Reply(text="Both were begun."), Reply(text="I wait.")])
+
+    def answer(request: Received) -> Reply:
+        first = str(request.body["messages"][1]["content"])
+        return next(parent if "begin both" in first or "Running in the background" in first else child)
+
+    machine.server.answer = answer
+    async with machine.agent(mode="yolo", sandbox="off", approve=lambda request: Allow()) as agent:
+        await agent.run("begin both")
+        session = agent._live()
+        submission = await session.client.submit(Compact())
+        async for _ in session.events_of(submission):
+            pass
+        assert (await agent.run("what now?")).text == "I wait."
+        summary = str(machine.server.requests[-1].body["messages"][1]["content"])
+        (machine.work / "go").touch()
+    running = summary.partition("Running in the background:\n")[2]
+    assert f"{running}\n".startswith(f"- job 1: {waits}\n- sub-agent general-1: Task one\n"), summary

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from agent_cli.model.types.base import ModelError
+from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.events import Compacted
 from agent_cli.protocol.messages import Message, ToolResult, UserMessage, new_id
 from agent_cli.protocol.records import CompactionReverted, CompactionSaved, Shortened
@@ -292,7 +293,7 @@ class Compactor:
             self._in_place_of_originals(),
             view.plan,
             view.known_files,
-            self._services.tools.jobs.states(),
+            self._running(),
             int(budget * _FACTS_SHARE) * 4,
         )
         summary_id = before.id if (before := view.fold_in_force()) else ""
@@ -308,6 +309,15 @@ class Compactor:
             kept=kept,
             told=moment.told,
         )
+
+    def _running(self) -> list[str]:
+        """Return what goes on in the background, of which the model would otherwise know nothing any more."""
+        jobs, agents = self._services.tools.jobs.states(), self._services.agents
+        children = agents.lines() if agents is not None else ()
+        return [
+            *(f"job {job.id}: {job.command}" for job in jobs if job.state in ("running", "kept")),
+            *(f"sub-agent {child.name}: {child.task}" for child in children if child.state not in ENDED),
+        ]
 
     def _add(self, fold: CompactionSaved, scope: TurnScope, *, even_if_larger: bool = False) -> bool:
         before, after = self._sizes(fold)

@@ -3,7 +3,6 @@ facts copied from the records next to every summary, because a summary written b
 
 from collections.abc import Collection, Sequence
 
-from agent_cli.protocol.client import JobState
 from agent_cli.protocol.messages import AssistantMessage, Message, PlanItem, ToolResult, UserMessage, is_prompt
 
 from .recall_results import recallable
@@ -66,16 +65,17 @@ def facts(
     active: Sequence[Message],
     plan: Sequence[PlanItem],
     known_files: dict[str, str],
-    jobs: Sequence[JobState],
+    running: Sequence[str],
     room_chars: int,
 ) -> str:
-    """Return the facts to accompany a summary, the most important first. Each section is truncated to fit."""
+    """Return the facts to accompany a summary, the most important first. Each section is truncated to fit.
+    `running` names what goes on in the background."""
     results = [message for message in active if isinstance(message, ToolResult)]
     changed = dict.fromkeys(change.path for result in results for change in result.changes)
     read = {path: hash for path, hash in known_files.items() if not any(path.endswith(f"/{c}") for c in changed)}
     sections = [
         ("Plan:", [f"- [{item.status}] {item.text}" for item in plan]),
-        ("Running in the background:", [f"- job {j.id}: {j.command}" for j in jobs if j.state == "running"]),
+        ("Running in the background:", [f"- {each}" for each in running]),
         ("Files changed so far (newest first):", [f"- {path}" for path in _newest(changed)]),
         ("Failed attempts (newest first):", _failed(active)),
         (

@@ -235,7 +235,7 @@ async def test_a_long_result_is_cut_to_the_servers_bound_and_kept_whole(demo: De
         assert len(result.text) < 1_500
         kept = re.search(r"(/\S+\.txt) or recall", result.text)
         assert kept is not None and Path(kept[1]).read_text(encoding="utf-8") == "x" * 50_000
-        assert it.context.recall(result.call_id) == "x" * 50_000
+        assert it.context.recall(result.call_id) == ("x" * 50_000, result.untrusted)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ async def test_a_huge_result_is_not_huge_on_the_screen_and_in_the_session(demo: 
         await it.prompt("go")
         (result,) = results(it)
         assert len(result.display) < 100_000 and "characters left out here" in result.display
-        assert it.context.recall(result.call_id) == "x" * 3_000_000
+        assert it.context.recall(result.call_id) == ("x" * 3_000_000, result.untrusted)
 
 
 async def test_the_texts_of_a_new_tool_reach_the_model_only_after_a_yes(demo: Demo) -> None:
