@@ -77,6 +77,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Returns the real paths in the workspace to which git's settings lead: hooks, filters, included settings."""
     may_be_repository: Callable[[str], bool] = lambda folder: False
     """Returns True if a folder has a `HEAD`, as a bare repository has."""
+    is_repository: Callable[[str], bool] = lambda folder: True
+    """Returns True if a folder is in a git repository."""
     git_aliases: Callable[[str, str], tuple[str, ...]] = lambda folder, name: ()
     """Returns what a git alias stands for in a folder, by the settings of its repository and of the user."""
     has_hosts: bool = False

@@ -20,9 +20,13 @@ class SandboxNeed(msgspec.Struct, frozen=True):
     why: str = ""
     by_http: bool = False
     """True if the network is needed only for downloads over HTTP, which a proxy can limit to single hosts."""
+    keys: bool = False
+    """True if it usually works only with keys of the user that the sandbox hides. A question about it is one about
+    leaving the sandbox; a rule that allows it gives it the network alone, with which the keys of a CI job do."""
 
 
 _NET = "needs the network"
+_KEYS = "needs the network and your keys, which the sandbox hides"
 
 
 _WITH_VALUE = r"(?:-C|-w|-F|--(?:prefix|cwd|dir|workspace|filter|project|directory|manifest-path))"
@@ -56,7 +60,7 @@ NETWORK: dict[str, str] = {
     "rsync": r" (\S*@)?[\w.-]+::?\S* | rsync://",
     "npm": _verbs(
         r"i|in|ins\w*|install|install-\S+|isntall|ci|clean-install|add|a|update|up\w*|outdated|audit|view|v"
-        r"|info|show|search|publish|unpublish|login|logout|adduser|whoami|ping|create|init \S+|innit \S+"
+        r"|info|show|search|publish|unpublish|login|logout|adduser|whoami|ping|create|init (?!-)\S+|innit (?!-)\S+"
         r"|dedupe|dist-tags?|deprecate|access|team|token|profile|owner|star|unstar|org|hook|doctor|fund|x .*@"
         r"|exec .*@|stage"
     ),
@@ -116,6 +120,27 @@ NETWORK: dict[str, str] = {
     "hg": r" (pull|push|clone|incoming|outgoing|in|out|identify) ", "tailscale": "",
 }  # fmt: skip
 """For each program, the arguments, joined and surrounded by spaces, that need the network."""
+
+_WITH_KEYS: dict[str, str] = {
+    **_all("ssh scp sftp mosh gh glab hub twine", ""),
+    "rsync": r" (\S*@)?[\w.-]+:(?!:)\S* ",
+    "git": r"^ (push|send-pack|send-email) |[ =](ssh://|[\w.-]+@[\w.-]+:(?!\d+/))",
+    **_all("npm pnpm yarn bun", _verbs("publish|unpublish|login|logout|adduser|whoami|npm publish")),
+    "cargo": _verbs(r"(\+\S+ )?(publish|yank|owner)"),
+    "gem": _verbs("push|yank|owner|signin"),
+    **_all("poetry uv hatch pdm", _verbs("publish")),
+}
+"""For each program, the arguments of `NETWORK` with which the network is useless without keys of the user."""
+
+_GIT_SETTINGS = re.compile(
+    r"^ (?:config (?!.*(?:-f|--file|--blob)[ =])|remote( -\S+)* (?:add|remove|rm|rename|set-url|set-branches) "
+    r"|worktree (?:add|remove|move|prune|lock|unlock|repair) "
+    r"|submodule( -\S+)* (?:add|init|update|deinit|sync|set-url|set-branch|absorbgitdirs) "
+    r"|sparse-checkout (?:init|set|add|disable) |lfs (?:un)?install "
+    r"|branch (?:.* )?(?:-[mMcCut]|--move|--copy|--set-upstream-to(?:=\S+)?|--unset-upstream|--edit-description"
+    r"|--track(?:=\S+)?) |(?:checkout|switch) (?:.* )?(?:-t|--track(?:=\S+)?) )"
+)
+"""What changes the settings of a repository, or its data on work trees and submodules."""
 
 OUTSIDE: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
@@ -211,8 +236,22 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
     if name in _LOADS_BY_HTTP and _is_at_home(command):
         return SandboxNeed()
     if name in NETWORK and re.search(NETWORK[name], line):
-        return SandboxNeed("network", _NET, _is_by_http(name, line))
+        keys = name in _WITH_KEYS and re.search(_WITH_KEYS[name], line) is not None
+        return SandboxNeed("network", _NET, not keys and _is_by_http(name, line), keys)
     return _elsewhere(name, command, place, open_folders)
+
+
+def leaving_need(need: SandboxNeed) -> SandboxNeed:
+    """Return what a question about a command asks for."""
+    return SandboxNeed("outside", _KEYS) if need.keys else need
+
+
+def changes_git_settings(command: SimpleCommand) -> bool:
+    """Return True if a command that reads nothing is git's, and changes files of the repository that no sandboxed
+    command may change. In the sandbox, some do half of their work: `git branch -m` renames the branch and then
+    fails, so that it could not run again."""
+    words = normalize(command)
+    return words[:1] == ("git",) and _GIT_SETTINGS.search(f" {' '.join(words[1:])} ") is not None
 
 
 def _is_at_home(command: SimpleCommand) -> bool:
