@@ -17,7 +17,7 @@ from agent_cli.sandbox.process.runner import ProcessError, Running
 from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import OutputLog
 from .background_jobs import MAX_RUNNING, Job
-from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command
+from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command, unnoticed_denial
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -107,6 +107,9 @@ class Shell(BasicTool):
         if context.leaves:
             model.append("it ran outside the sandbox, with the variables of the agent's start")
         output = log.text().rstrip("\n") or "(no output)"
+        blocked = sandbox_denial(start, output, came_from, context) if ended else {}
+        if ended and not blocked and (unnoticed := unnoticed_denial(start, output, came_from)):
+            model.append(f"{_UNNOTICED} {unnoticed}; if you need that part, run it by itself")
         return ToolOutcome(
             text="\n".join([output, *(f"[{note}]" for note in model)]),
             display="\n".join([output, *(f"[{note}]" for note in person[len(moved) + 1 :])]),
@@ -116,8 +119,11 @@ class Shell(BasicTool):
             job=job.id if job is not None else "",
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
             untrusted=untrusted,
-            **(sandbox_denial(start, output, came_from, context) if ended else {}),
+            **blocked,
         )
+
+
+_UNNOTICED = "a part of it may have failed, because the sandbox blocked"
 
 
 def _circumstances(params: ShellParams, context: ToolContext) -> Iterator[str]:
