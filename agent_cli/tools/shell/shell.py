@@ -17,6 +17,7 @@ from agent_cli.sandbox.process.runner import ProcessError, Running
 from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import OutputLog
 from .background_jobs import MAX_RUNNING, Job
+from .brought_text import brings_text
 from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command, unnoticed_denial
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
@@ -143,26 +144,12 @@ def _timeout(params: ShellParams, context: ToolContext) -> float:
     return min(max(wanted_s, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
 
 
-_BRINGS_TEXT = lazy_regex(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
-"""Programs that print text written by others."""
-_HOSTS = lazy_regex(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
-_OURSELVES = lazy_regex(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
-
-
 def _untrusted_source(command: str, start: StartedCommand, context: ToolContext) -> str:
     if start.confinement is not None and start.confinement.network == "none":
         connected = context.egress.connected if context.egress else 0
         if start.proxied is None or connected == start.proxied:
             return ""
     return brings_text(command)
-
-
-def brings_text(command: str) -> str:
-    """Return the source of untrusted text in a command's output; empty if it fetches none."""
-    found = _BRINGS_TEXT.search(command)
-    hosts = _HOSTS.findall(command)
-    is_ours = bool(hosts) and all(_OURSELVES.fullmatch(host) for host in hosts)
-    return f"the output of {found.group()}" if found and not is_ours else ""
 
 
 async def _watched(running: Running, params: ShellParams, log: OutputLog, context: ToolContext) -> bool:
