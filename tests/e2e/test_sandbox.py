@@ -273,6 +273,22 @@ def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World, befor
     assert f"The sandbox blocked writing {place}" in told and "No user is present" in told, told
 
 
+@on_x86_64
+def test_where_the_folder_of_temporary_files_is_closed_that_is_told(world: World) -> None:
+    place = Path(f"/tmp/agent-test-{os.getpid()}")
+    told, noted, own = in_auto_edit(
+        world,
+        f"python3 -c 'open(\"{place}\", \"w\")'",
+        f"echo x > {place}; echo done",
+        'echo x > "$TMPDIR/x"; ls "$TMPDIR/nothing"; touch /etc/nothing/here',
+        before=LANDLOCK_ONLY,
+    )
+    assert not place.exists()
+    assert f"The sandbox blocked writing {place}" in told, told
+    assert f"the sandbox blocked writing {place}" in noted, noted
+    assert "blocked" not in own, own
+
+
 @pytest.mark.parametrize(
     ("before", "without"),
     [

@@ -155,7 +155,7 @@ def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolC
         return {"blocked": f"the network ({', '.join(refused)})", "blocked_hosts": refused, "needs": "network"}
     from agent_cli.sandbox.denial_detection import detect_denial
 
-    found = detect_denial(code, output, start.confinement, str(cwd))
+    found = detect_denial(code, output, _as_held(start.confinement, context), str(cwd))
     if found is None or (is_piped and found.kind == "read"):  # a search that met a hidden file has still searched
         return {}
     words = _in_words(found)
@@ -165,15 +165,23 @@ def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolC
     return {"blocked": words, "blocked_hosts": hosts, "needs": "network"}
 
 
-def unnoticed_denial(start: StartedCommand, output: str, cwd: Path) -> str:
+def unnoticed_denial(start: StartedCommand, output: str, cwd: Path, context: ToolContext) -> str:
     """Return what the sandbox blocked in a part of a command that ended with 0, in words; empty for nothing. git,
     for one, makes a branch although it cannot note what the branch tracks."""
     if start.confinement is None or start.running.exit_code != 0:
         return ""
     from agent_cli.sandbox.denial_detection import detect_denied_file
 
-    found = detect_denied_file(output, start.confinement, str(cwd))
+    found = detect_denied_file(output, _as_held(start.confinement, context), str(cwd))
     return _in_words(found) if found is not None else ""
+
+
+def _as_held(confinement: Confinement, context: ToolContext) -> Confinement:
+    """Return the confinement with its folder for temporary files as this machine gives it: Landlock mounts nothing,
+    so `/tmp` itself is closed."""
+    if context.processes.enforced_level.mechanism != "landlock":
+        return confinement
+    return msgspec.structs.replace(confinement, writable=(*confinement.writable, confinement.tmp), tmp="")
 
 
 def _in_words(denial: "Denial") -> str:

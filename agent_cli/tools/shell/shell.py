@@ -109,7 +109,7 @@ class Shell(BasicTool):
             model.append("it ran outside the sandbox, with the variables of the agent's start")
         output = log.text().rstrip("\n") or "(no output)"
         blocked = sandbox_denial(start, output, came_from, context) if ended else {}
-        if ended and not blocked and (unnoticed := unnoticed_denial(start, output, came_from)):
+        if ended and not blocked and (unnoticed := unnoticed_denial(start, output, came_from, context)):
             model.append(f"{_UNNOTICED} {unnoticed}; if you need that part, run it by itself")
         return ToolOutcome(
             text="\n".join([output, *(f"[{note}]" for note in model)]),
