@@ -2,7 +2,7 @@
 functions expect normalized commands: without wrappers, `/usr/bin/` and git's global options."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -259,6 +259,8 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
     for command in commands:
         name = program(command)
         plain = [word for word in command.argv[1:] if not word.startswith("-") or word == "-"]
+        if _only_asks_for_its_version(name, command.argv[1:]):
+            plain = ["nothing"]
         if piped and name in SHELLS and (not plain or "-s" in command.argv) and not command.has_unseen_words:
             return f"`{name}` would run whatever comes through the pipe"
         if fetched and INTERPRETERS.fullmatch(name) and plain in ([], ["-"]):
@@ -266,6 +268,11 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
         fetched = fetched or name in _FETCHES
         piped = piped or command.operator in ("|", "|&")
     return ""
+
+
+def _only_asks_for_its_version(name: str, arguments: Sequence[str]) -> bool:
+    known = r"--version|--help|-h|-V+" + "|-v" * (name in ("node", "ruby", "perl", "php"))
+    return len(arguments) == 1 and re.fullmatch(known, arguments[0]) is not None
 
 
 def destroys_by_redirection(command: SimpleCommand, place: Cwd) -> str:
@@ -447,13 +454,20 @@ def runs_what_was_fetched(commands: list[SimpleCommand], fetchers: frozenset[str
     for command in commands:
         name = program(command)
         if fetched and name not in fetchers:
-            words = {_bare(word) for word in command.argv}
+            words = {_bare(word) for word in _run_by(command)}
             runs = name in SHELLS or INTERPRETERS.fullmatch(name) or name in ("source", ".", "chmod", "sudo")
             if (runs and words & fetched) or (command.words and _bare(command.argv[0]) in fetched):
                 return f"`{' '.join(command.argv)}` would run what was just fetched"
         if name in fetchers:
             fetched |= {_bare(word) for word in (*_outputs(command), *command.writes)}
     return ""
+
+
+def _run_by(command: SimpleCommand) -> tuple[str, ...]:
+    """Return the words of a command that may be files it runs: what follows the name of a script is its data."""
+    argv = command.argv
+    at = next((at for at, word in enumerate(argv) if at and not word.startswith("-")), 0)
+    return argv[: at + 1] if at and re.fullmatch(r"[\w./~-]+\.(?:py|[cm]?[jt]s|rb|pl|php|sh)", argv[at]) else argv
 
 
 def _outputs(command: SimpleCommand) -> list[str]:

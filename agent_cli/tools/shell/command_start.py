@@ -177,8 +177,8 @@ def unnoticed_denial(start: StartedCommand, output: str, cwd: Path, context: Too
 
 
 def _as_held(confinement: Confinement, context: ToolContext) -> Confinement:
-    """Return the confinement with its folder for temporary files as this machine gives it: Landlock mounts nothing,
-    so `/tmp` itself is closed."""
+    """Return the confinement with its folder for temporary files as this machine gives it: Landlock mounts
+    nothing, so `/tmp` itself is closed."""
     if context.processes.enforced_level.mechanism != "landlock":
         return confinement
     return msgspec.structs.replace(confinement, writable=(*confinement.writable, confinement.tmp), tmp="")
