@@ -278,7 +278,7 @@ def test_where_the_folder_of_temporary_files_is_closed_that_is_told(world: World
     place = Path(f"/tmp/agent-test-{os.getpid()}")
     told, noted, own = in_auto_edit(
         world,
-        f"python3 -c 'open(\"{place}\", \"w\")'",
+        f'python3 -c \'open("{place}", "w")\'',
         f"echo x > {place}; echo done",
         'echo x > "$TMPDIR/x"; ls "$TMPDIR/nothing"; touch /etc/nothing/here',
         before=LANDLOCK_ONLY,

@@ -5,6 +5,7 @@ import pytest
 
 from agent_cli.policy.authorize import authorize
 from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, ReadPath, RunCommand, SendInput, WritePath
+from tests.policy.support import ruled
 from tests.policy.test_authorize import ROOT, kind, policy
 from tests.rows import each_row
 
@@ -83,6 +84,20 @@ def test_settings_that_readers_heed_make_them_ask(name: str) -> None:
 @each_row("name", ["NODE_ENV", "DATABASE_URL", "DEBUG", "RUST_LOG", "LANG", "VIRTUAL_ENV", "PS1", "CI"])
 def test_settings_of_the_users_own_programs_change_nothing(name: str) -> None:
     assert isinstance(authorize(command("git diff", altered=(name,)), policy()), Allow)
+
+
+@each_row(
+    "line",
+    [
+        "PYTHONPATH=src pytest", "export PYTHONPATH=src; pytest", 'PYTHONPATH="$PWD/src" pytest',
+        "GIT_AUTHOR_DATE=2020-01-01T00:00:00 git commit -m x", 'GIT_COMMITTER_DATE="$(date -R)" git commit -m x',
+    ],
+)  # fmt: skip
+def test_where_code_of_the_project_is_and_who_commits_can_be_set_like_anything_else(line: str) -> None:
+    assert isinstance(authorize(command(line), ruled(sandboxed=True)), Allow)
+    assert isinstance(authorize(command(line), ruled(mode="yolo", sandboxed=False)), Allow)
+    both = ruled("allow shell(pytest)", "allow shell(git commit *)", mode="ask")
+    assert isinstance(authorize(command(line), both), Ask)
 
 
 def test_a_rule_does_not_cover_a_function_of_that_name() -> None:

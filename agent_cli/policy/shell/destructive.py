@@ -34,6 +34,11 @@ _RUNS_LATER = (
     r"|\w*PAGER|JAVA_TOOL_OPTIONS|CLASSPATH|SHELL|HOME|SSH_\w+"
 )
 
+_OF_PROJECTS = r"PYTHONPATH|NODE_PATH|RUBYLIB|PERL5LIB|CLASSPATH"
+"""Folders with code of the project. Running the project's tests runs that code anyway, so these ask no more than
+the command would; afterwards no table and no rule applies to programs that heed them."""
+_OF_COMMITS = r"GIT_(?:(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TERMINAL_PROMPT|OPTIONAL_LOCKS|MERGE_AUTOEDIT)"
+_STEERS = rf"(?!(?:{_OF_PROJECTS}|{_OF_COMMITS})(?:\+?=|\Z))(?:{_RUNS_LATER})"
 
 _HEEDED = (
     r"\w*(?:PATH|CONFIG\w*|RC|OPTIONS?|OPTS|FLAGS|HOME|HOOKS?|COMMANDS?|EXEC\w*|PRELOAD|LOADER|WRAPPER"
@@ -118,7 +123,7 @@ DANGERS: dict[str, Danger] = {
     "chmod": Danger(r" [ugoa]*[+=][rwxXt]*s| 0*[2467]\d{3} ", "lets a program run as another user"),
     "rsync": Danger(r" --(del|remove)", "deletes files"),
     "find": Danger(r" -(delete|fprint\w*|fls) ", "deletes or overwrites what it finds"),
-    **_all("export declare typeset readonly", rf" (?:{_RUNS_LATER})=", _LATER),
+    **_all("export declare typeset readonly", rf" {_STEERS}=", _LATER),
     **_all("alias enable", r" \S", _LATER),
     "trap": Danger(r"^(?! (?:-[lp]+ |- | )(?:[A-Z0-9+-]+ )*$)", _LATER),
     "hash": Danger(" -[a-z]*p", _LATER),
@@ -182,7 +187,7 @@ _CATASTROPHE = (
     r"|\b(?:curl|wget|base64)\b.{0,400}\|\s{0,9}\S{0,99}(?:python|perl|ruby|node|php)"
     r"|\bpush\b.{0,400}(?:--f|\s-f\b|--del|\s:|\s\+)|\breset\b.{0,400}--h|\bclean\s{1,9}-\S{0,99}f|-delete\b"
     r"|:\(\)\s{0,9}\{|\bpublish\b|\bfilter-branch\b|\bstash\s{1,9}(?:drop|clear)\b"
-    r"|\b(?:LD_\w{1,30}|DYLD_\w{1,30}|PATH|GIT_\w{1,30}|PYTHONPATH|BASH_ENV|NODE_OPTIONS)="
+    rf"|\b(?!{_OF_COMMITS}=)(?:LD_\w{{1,30}}|DYLD_\w{{1,30}}|PATH|GIT_\w{{1,30}}|BASH_ENV|NODE_OPTIONS)="
     r"(?!(?<=\bPATH=)\"?\$\{?PATH\}?\"?(?:\s|$))"
     r"|\bagent(?:_cli)?[\"']?\s{1,9}(?:config\s{1,9}(?:set|edit|init)|mcp\s{1,9}(?:add|remove|trust|log(?:in|out))"
     r"|plugin\s{1,9}(?:add|enable|disable|update|remove))\b"
@@ -213,7 +218,7 @@ def catastrophic(line: str) -> bool:
 def destroys(command: SimpleCommand, place: Cwd) -> str:
     """Return why a normalized simple command needs approval in every mode; empty if no reason is known."""
     for name in command.assigns:
-        if re.fullmatch(_RUNS_LATER, name):
+        if re.fullmatch(_STEERS, name):
             return f"setting {name} changes what programs run"
     if not command.words:
         return ""
