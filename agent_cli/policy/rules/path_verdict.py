@@ -133,8 +133,10 @@ def combine(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def weightiest(asks: list[Ask]) -> Ask:
-    """Return the question to show: one from a rule or about destruction before one from the mode."""
-    return next((ask for ask in asks if not ask.by_mode), asks[0])
+    """Return the question to show: one from a rule or about destruction before one from the mode, and of those the
+    one that says why the command must reach as far as it would."""
+    reach = widest(ask.reach for ask in asks)
+    return next((ask for ask in asks if not ask.by_mode), next(ask for ask in asks if ask.reach == reach))
 
 
 def _rank(verdict: Verdict) -> int:

@@ -105,6 +105,8 @@ def test_a_question_covers_what_all_parts_need() -> None:
     assert isinstance(verdict, Ask) and verdict.reach == "network" and verdict.grant == ""
     verdict = run("git add -A && git commit -m x && git push", ruled())
     assert isinstance(verdict, Ask) and verdict.reach == "outside" and "your keys" in verdict.reason
+    verdict = run("echo x > a && git commit -am x && git push", ruled(mode="ask"))
+    assert isinstance(verdict, Ask) and verdict.reach == "outside" and "your keys" in verdict.reason
 
 
 def test_what_needs_keys_of_the_user_has_the_network_alone_where_a_rule_decides() -> None:
