@@ -207,10 +207,11 @@ _UNREAD = re.compile(
     r"|sftp|gh|ncat|nc|aria2c|git\s{1,9}(?:-\S{1,99}\s{1,9}){0,5}(?:push|pull|fetch|clone|ls-remote)|(?:npm|pnpm"
     r"|yarn|bun)\s{1,9}(?:i|ci|install|add|update)|(?:\S{0,99}python[\d.]*\s{1,9}-m\s{1,9})?pip3?\s{1,9}(?:install"
     r"|download)|uv\s{1,9}(?:sync|add|lock|pip\s{1,9}install)|poetry\s{1,9}(?:install|add|update)"
-    r"|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get|mod\s{1,9}(?:download|tidy)))\b"
+    r"|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get|mod\s{1,9}(?:download|tidy)))(?![\w-])"
 )
 
 
+_END_OF_COMMAND = re.compile(r"[;&|\n)`]")
 _AT_HOME = re.compile(r"(?:https?://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?(?:[/?#].*)?")
 _ELSEWHERE = re.compile(r"://|^[^@-].*\.[A-Za-z]|@.*:")
 
@@ -270,7 +271,19 @@ def _is_by_http(name: str, line: str) -> bool:
 
 def unread_need(line: str) -> SandboxNeed:
     """Return what a line that cannot be parsed plainly needs."""
-    return SandboxNeed("network", _NET) if _UNREAD.search(line) else SandboxNeed()
+    found = any(not _stays_at_home(line, each) for each in _UNREAD.finditer(line))
+    return SandboxNeed("network", _NET) if found else SandboxNeed()
+
+
+def _stays_at_home(line: str, found: re.Match[str]) -> bool:
+    """Return True if what was found fetches from a server of this machine: `curl -s "localhost:3000/$page"`."""
+    if not found.group().endswith(("curl", "wget")):
+        return False
+    end = _END_OF_COMMAND.search(line, found.end())
+    said = re.sub(r":\$\{?\w+\}?", ":1", line[found.end() : end.start() if end else None])
+    words = [word.strip("\"'") for word in said.split()]
+    others = [word for word in words if not _AT_HOME.fullmatch(word)]
+    return len(others) < len(words) and not any(_ELSEWHERE.search(each) or each[:1] == "$" for each in others)
 
 
 def _elsewhere(name: str, command: SimpleCommand, place: Cwd, folders: tuple[str, ...]) -> SandboxNeed:
