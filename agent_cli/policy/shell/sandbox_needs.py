@@ -133,7 +133,10 @@ _WITH_KEYS: dict[str, str] = {
 """For each program, the arguments of `NETWORK` with which the network is useless without keys of the user."""
 
 _GIT_SETTINGS = re.compile(
-    r"^ (?:config (?!.*(?:-f|--file|--blob)[ =])|remote( -\S+)* (?:add|remove|rm|rename|set-url|set-branches) "
+    r"^ (?:config (?!.*(?:-f|--file|--blob)[ =]|.*--get)"
+    r"(?:(?:-\S+ )*(?:set|unset|edit|re\S+-section|[^- ]\S*\.\S+ \S)"
+    r"|(?:.* )?(?:--unset\S*|--add|--replace-all|--re\S+-section|--edit|-e) )"
+    r"|remote( -\S+)* (?:add|remove|rm|rename|set-url|set-branches) "
     r"|worktree (?:add|remove|move|prune|lock|unlock|repair) "
     r"|submodule( -\S+)* (?:add|init|update|deinit|sync|set-url|set-branch|absorbgitdirs) "
     r"|sparse-checkout (?:init|set|add|disable) |lfs (?:un)?install "
