@@ -89,15 +89,24 @@ def test_settings_of_the_users_own_programs_change_nothing(name: str) -> None:
 @each_row(
     "line",
     [
+        'export PATH="$HOME/.local/bin:$PATH"', "export PATH=$PATH:/usr/local/go/bin && go test ./...", "PATH=/a:~/b:${PATH} make",
         "PYTHONPATH=src pytest", "export PYTHONPATH=src; pytest", 'PYTHONPATH="$PWD/src" pytest',
         "GIT_AUTHOR_DATE=2020-01-01T00:00:00 git commit -m x", 'GIT_COMMITTER_DATE="$(date -R)" git commit -m x',
     ],
 )  # fmt: skip
-def test_where_code_of_the_project_is_and_who_commits_can_be_set_like_anything_else(line: str) -> None:
+def test_where_code_and_programs_are_and_who_commits_can_be_set_like_anything_else(line: str) -> None:
     assert isinstance(authorize(command(line), ruled(sandboxed=True)), Allow)
     assert isinstance(authorize(command(line), ruled(mode="yolo", sandboxed=False)), Allow)
     both = ruled("allow shell(pytest)", "allow shell(git commit *)", mode="ask")
     assert isinstance(authorize(command(line), both), Ask)
+
+
+@each_row(
+    "value", [".:$PATH", "bin:$PATH", "$PWD/bin:$PATH", "/a::$PATH", "/a", "$PATH:", "/a:$PATH:b", "$X:$PATH"]
+)
+def test_a_path_of_its_own_or_relative_to_the_folder_asks(value: str) -> None:
+    for line in (f"export PATH={value}", f'PATH="{value}" make $X'):
+        assert isinstance(authorize(command(line), ruled(sandboxed=True)), Ask), line
 
 
 def test_a_rule_does_not_cover_a_function_of_that_name() -> None:

@@ -55,7 +55,14 @@ def test_a_path_that_stays_as_it_is_changes_nothing(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["env -i PATH=$PATH:/x make", "env -i PATH=$PWD make", "PATH=$X make", "env LD_PRELOAD=$PATH make"]
+    "line",
+    [
+        "env -i PATH=$PATH:x make",
+        "env -i PATH=$PATH: make",
+        "env -i PATH=$PWD make",
+        "PATH=$X make",
+        "env LD_PRELOAD=$PATH make",
+    ],
 )
 def test_one_that_changes_asks(line: str) -> None:
     assert isinstance(verdict(line, "auto-edit"), Ask)
