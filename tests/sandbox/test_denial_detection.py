@@ -54,6 +54,9 @@ WRITES = [
     ("mv: cannot move '.git' to '.git2': Device or resource busy", f"{WORK}/.git"),
     ("[WARNING] Failed to create parent directories for tracking file /home/u/.m2/repository/a/b.pom.lastUpdated\n"
      "[ERROR] /home/u/.m2/repository/a/b.pom.part.lock (No such file or directory)", "/home/u/.m2/repository/a/b.pom.lastUpdated"),
+    (" WARN  Issue while reading \"/home/u/.netrc\". EACCES: permission denied, open '/home/u/.netrc'\n"
+     "pnpm: ENOENT: no such file or directory, mkdir '/home/u/.local/share/pnpm'\n    at async Object.mkdir",
+     "/home/u/.local/share/pnpm"),
     ("tee: /home/u/t: Read-only file system\na", "/home/u/t"),
     ("sed: couldn't open temporary file /home/u/sedUtGLLA: Read-only file system", "/home/u/sedUtGLLA"),
     ("error: could not write config file .git/config: Device or resource busy", f"{WORK}/.git/config"),
@@ -130,6 +133,15 @@ UNRELATED = [
     (127, "/bin/bash: line 1: nosuchcmd: command not found"),
     (128, "fatal: 'origin' does not appear to be a git repository\nfatal: Could not read from remote repository."),
     (2, "make: *** No rule to make target 'nothing'.  Stop."),
+    (
+        1,
+        " WARN  Issue while reading \"/home/u/.netrc\". EACCES: permission denied, open '/home/u/.netrc'\n1 failed",
+    ),
+    (
+        1,
+        "warning: unable to access '/home/u/.ssh/x': Permission denied\nerror: pathspec 'x' did not match any file",
+    ),
+    (1, "Error: ENOENT: no such file or directory, mkdir '/home/u/work/a/b'"),
     (1, "mkdir: cannot create directory ‘f’: File exists"),
     (1, "git@example.org: Permission denied (publickey)."),
     (1, "/bin/bash: line 1: /sys/kernel/x: Permission denied"),

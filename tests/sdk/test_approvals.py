@@ -123,6 +123,8 @@ async def test_a_pipe_in_which_the_sandbox_blocked_something_is_asked_about_too(
     (machine.work / ".env").write_text("KEY=v", encoding="utf-8")
     asked, (text,) = await approved(machine, "grep -r KEY . | head -3")
     assert asked == [] and "a part of it may have failed" in text and f"reading {machine.work}/.env" in text
+    asked, _ = await approved(machine, "python3 -c 'open(\".env\")' 2>&1 | tail -3")
+    assert asked == ["outside"]
 
 
 async def test_a_command_that_needs_the_network_and_then_more_is_asked_about_each(machine: Machine) -> None:

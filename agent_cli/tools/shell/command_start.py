@@ -1,6 +1,7 @@
 """Start a command line with the reach allowed to its call, and check afterwards for changes that would run
 later."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -156,7 +157,7 @@ def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolC
     from agent_cli.sandbox.denial_detection import detect_denial
 
     found = detect_denial(code, output, _as_held(start.confinement, context), str(cwd))
-    if found is None or (is_piped and found.kind == "read"):  # a search that met a hidden file has still searched
+    if found is None or (is_piped and found.kind == "read" and _SEARCHES.search(output)):
         return {}
     words = _in_words(found)
     if found.kind != "network":
@@ -188,6 +189,8 @@ def _in_words(denial: "Denial") -> str:
     return f"{_KEPT_FROM[denial.kind]} {denial.subject}".rstrip()
 
 
+_SEARCHES = lazy_regex(r"^(?:\S*/)?(?:e?grep|rg|ag|find|fd|ls|du|tree|wc|file|head|tail|cat|diff): ", re.MULTILINE)
+"""What said that it met a hidden file has read the others, and its pipe has not failed."""
 _CUT_OFF = 128 + 13
 """Exit code of a program that wrote to a pipe without a reader."""
 _KEPT_FROM = {
