@@ -90,6 +90,8 @@ def test_settings_of_the_users_own_programs_change_nothing(name: str) -> None:
     "line",
     [
         'export PATH="$HOME/.local/bin:$PATH"', "export PATH=$PATH:/usr/local/go/bin && go test ./...", "PATH=/a:~/b:${PATH} make",
+        "GIT_EDITOR=true git rebase --continue", "GIT_SEQUENCE_EDITOR=: git rebase -i --autosquash main",
+        "GIT_SEQUENCE_EDITOR=: git rebase -i $(git merge-base HEAD main)",
         "PYTHONPATH=src pytest", "export PYTHONPATH=src; pytest", 'PYTHONPATH="$PWD/src" pytest',
         "GIT_AUTHOR_DATE=2020-01-01T00:00:00 git commit -m x", 'GIT_COMMITTER_DATE="$(date -R)" git commit -m x',
     ],

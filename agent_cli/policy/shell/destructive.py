@@ -179,6 +179,8 @@ _SPEAKERS = frozenset("echo printf git npm pnpm yarn apt brew pip docker podman 
 _FETCHES = frozenset("curl wget base64 base32 xxd openssl nc ncat socat fetch aria2c gunzip zcat ssh".split())
 _FOLDER = r"(?:/|~/|\$\{?HOME\}?/)[\w./@+-]{1,200}"
 """A folder on the PATH that is the same everywhere. Later verdicts know what it has added to the PATH."""
+_DO_NOTHING = r"(?:\w{0,20}EDITOR|VISUAL|\w{0,20}PAGER)=(?:true|:|cat)(?![^\s;&|])"
+"""Editors and pagers in a line that cannot be parsed, as they are written."""
 _CATASTROPHE = (
     r"\brm\b(?:[\s,]|\$\{?IFS\}?){1,9}-|\s-\w{0,30}(?:r\w{0,30}f|f\w{0,30}r)\w{0,30}[\s,]|\b(?:sudo|doas|mkfs"
     r"|shred|chown|crontab|systemctl|rmtree|terraform)\b"
@@ -189,7 +191,7 @@ _CATASTROPHE = (
     r"|\b(?:curl|wget|base64)\b.{0,400}\|\s{0,9}\S{0,99}(?:python|perl|ruby|node|php)"
     r"|\bpush\b.{0,400}(?:--f|\s-f\b|--del|\s:|\s\+)|\breset\b.{0,400}--h|\bclean\s{1,9}-\S{0,99}f|-delete\b"
     r"|:\(\)\s{0,9}\{|\bpublish\b|\bfilter-branch\b|\bstash\s{1,9}(?:drop|clear)\b"
-    rf"|\b(?!{_OF_COMMITS}=)(?:LD_\w{{1,30}}|DYLD_\w{{1,30}}|PATH|GIT_\w{{1,30}}|BASH_ENV|NODE_OPTIONS)="
+    rf"|\b(?!{_OF_COMMITS}=|{_DO_NOTHING})(?:LD_\w{{1,30}}|DYLD_\w{{1,30}}|PATH|GIT_\w{{1,30}}|BASH_ENV|NODE_OPTIONS)="
     rf"(?!(?<=\bPATH=)[\"']?(?:{_FOLDER}:){{0,9}}\$\{{?PATH\}}?(?::{_FOLDER}){{0,9}}[\"']?(?:[\s;&|)]|$))"
     r"|\bagent(?:_cli)?[\"']?\s{1,9}(?:config\s{1,9}(?:set|edit|init)|mcp\s{1,9}(?:add|remove|trust|log(?:in|out))"
     r"|plugin\s{1,9}(?:add|enable|disable|update|remove))\b"
