@@ -62,9 +62,10 @@ async def confining_for(setup: Setup, processes: "ProcessRunner") -> SandboxProf
         cache=setup.project_state() / "cache" / "packages",
         scratch=processes.folder,
     )
-    if strength is None:
-        await confining.measure()
-    if setup.chosen.text("sandbox") not in (None, "off") and not confining.enforced_level.is_available:
+    is_required = setup.chosen.text("sandbox") not in (None, "off")
+    if strength is None or (is_required and not strength.is_available):
+        await confining.measure()  # a container with this home may have measured less than there is here
+    if is_required and not confining.enforced_level.is_available:
         confining.close()
         raise UsageError(
             f"--sandbox {wanted.level}: no sandbox is available here ({confining.enforced_level.why}). Without the"

@@ -17,7 +17,7 @@ from agent_cli.protocol.paths import is_inside
 
 from .profile.confinement import Confinement
 
-Kind = Literal["write", "read", "network", "privilege", "namespace", "syscall"]
+Kind = Literal["write", "read", "keys", "network", "privilege", "namespace", "syscall"]
 
 
 class Denial(msgspec.Struct, frozen=True):
@@ -46,6 +46,19 @@ _REFUSED = re.compile(
 )
 _BUSY = re.compile(r"device or resource busy|\bEBUSY\b|resource busy or locked", re.I)
 _ABSENT = re.compile(r"no such file or directory|\bENOENT\b|cannot access|does not exist", re.I)
+_OF_FILES = (
+    *(
+        "read-only file",
+        "readonly database",
+        "unable to open database",
+        "erofs",
+        "errno 30",
+        "os error 30",
+        "busy",
+    ),
+    *("permission denied", "not permitted", "eacces", "eperm", "errno 1", "os error 1", "cannot access"),
+)
+"""Words of an error about a file, in lower case."""
 _PRIVILEGE = re.compile(
     r'"?no new privileges"? flag is set|must be owned by uid 0 and have the setuid bit set|must be setuid root'
     r"|effective uid is not 0, is|^su: cannot set groups: Operation not permitted",
@@ -58,7 +71,7 @@ _NAMESPACE = re.compile(
 )
 _SYSCALL = re.compile(
     r"(PTRACE_\w+)[^\n]*(?:Operation not permitted|EPERM)|ptrace: (Operation not permitted)"
-    r"|perf_event_open[^\n]*(Operation not permitted)|(Bad system call)"
+    r"|perf_event_open[^\n]*(Operation not permitted)|(Bad system call)|(No permission to enable \S+ event)"
     r"|(LeakSanitizer) (?:has encountered a fatal error|does not work under ptrace)",
     re.I,
 )
@@ -86,6 +99,17 @@ _NETWORK = tuple(
         r"|dns error|no address associated with hostname|Name does not resolve)()",
     )
 )
+_KEYS_OF_SIGNERS = ((re.compile(r"gpg failed to sign the data|gpg: signing failed"), "/.gnupg"),)
+_KEYS = (
+    (re.compile(r"could not read (?:Username|Password) for '[^'\n]*': terminal prompts disabled"), ""),
+    (re.compile(r"Permission denied \([\w,-]*publickey[\w,-]*\)"), "/.ssh"),
+    *_KEYS_OF_SIGNERS,
+)
+"""What programs say that got none of the user's keys, and the folder without which the sandbox is not to blame."""
+_MAVEN = re.compile(r"Failed to create parent directories for tracking file (/\S+)")
+_NODE_MKDIR = re.compile(r"ENOENT: no such file or directory, mkdir '(/[^']+)'")
+"""Node's answer where a folder with those above it cannot be made in a file system that is read-only."""
+_WARNING = re.compile(r"\W{0,3}(?:npm |yarn |pnpm )?warn(?:ing)?\b", re.I)
 _DOCKER = re.compile(r"Cannot connect to the Docker daemon at unix://(/\S+?)\.?(?:\s|$)")
 _OURSELVES = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|0\.0\.0\.0)(?::\d+)?", re.I)
 _QUOTED = re.compile(r"['‘\"“`]([^'’\"”`\n]{1,400})['’\"”`]")
@@ -109,14 +133,31 @@ def detect_denial(
     """
     if exit_code == 0:
         return None
-    lines = [line for line in output[-_LAST_BYTES:].splitlines() if len(line) <= _LONGEST_LINE]
+    lines = _lines(output)
     text = "\n".join(lines)
     return (
         _call(exit_code, text)
         or _privilege(text)
         or (_network(text) if confinement.network == "none" else None)
         or next(_files(lines, confinement, cwd, may), None)
+        or _keys(text, confinement)
     )
+
+
+def detect_denied_file(
+    output: str, confinement: Confinement, cwd: str, may: Callable[[str, int], bool] = os.access
+) -> Denial | None:
+    """Return the file that the sandbox denied to a part of a command that succeeded. Only an error that names the
+    file counts."""
+    said = output[-_LAST_BYTES:].lower()
+    if not any(word in said for word in _OF_FILES):
+        return None
+    lines = _lines(output)
+    return next((each for each in _files(lines, confinement, cwd, may) if each.subject), None)
+
+
+def _lines(output: str) -> list[str]:
+    return [line for line in output[-_LAST_BYTES:].splitlines() if len(line) <= _LONGEST_LINE]
 
 
 def _call(exit_code: int, text: str) -> Denial | None:
@@ -143,6 +184,14 @@ def _network(text: str) -> Denial | None:
     return None
 
 
+def _keys(text: str, confinement: Confinement) -> Denial | None:
+    usual = _KEYS if confinement.network == "open" else _KEYS_OF_SIGNERS
+    for pattern, folder in usual:
+        if pattern.search(text) and any(folder in path for path in confinement.hidden):
+            return Denial("keys")
+    return None
+
+
 def _files(
     lines: list[str], confinement: Confinement, cwd: str, may: Callable[[str, int], bool]
 ) -> Iterator[Denial]:
@@ -154,7 +203,11 @@ def _files(
         absent = _ABSENT.search(line)
         if (found := _DOCKER.search(line)) and may(found.group(1), os.F_OK):
             yield Denial("network", found.group(1))
-        if not (read_only or refused or busy or absent):
+        if (found := _MAVEN.search(line)) and _is_kept_from_writing(found.group(1), confinement, may, True):
+            yield Denial("write", found.group(1))
+        if (found := _NODE_MKDIR.search(line)) and _is_kept_from_writing(found.group(1), confinement, may, True):
+            yield Denial("write", found.group(1))
+        if not (read_only or refused or busy or absent) or _WARNING.match(line):
             continue
         paths = _paths(line, cwd)
         for path in paths:
@@ -189,10 +242,11 @@ def _is_kept_from_writing(
     path: str, confinement: Confinement, may: Callable[[str, int], bool], is_read_only: bool
 ) -> bool:
     """Return True if a path is outside the writable folders although the user could write or create it."""
-    inside = is_inside(path, confinement.writable) and not _is_fixed(path, confinement)
+    if is_inside(path, confinement.writable):
+        return _is_fixed(path, confinement) and _could_be_written(path, may)
     # Nothing in the private folder itself is read-only: that is a folder around a workspace in `/tmp`.
     private = bool(confinement.tmp) and is_inside(path, _PRIVATE[:2]) and not is_read_only
-    return not inside and not is_inside(path, _OF_THE_KERNEL) and not private and _could_be_written(path, may)
+    return not is_inside(path, _OF_THE_KERNEL) and not private and _could_be_written(path, may)
 
 
 def _is_fixed(path: str, confinement: Confinement) -> bool:

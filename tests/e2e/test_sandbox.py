@@ -273,6 +273,37 @@ def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World, befor
     assert f"The sandbox blocked writing {place}" in told and "No user is present" in told, told
 
 
+@on_x86_64
+def test_a_sandbox_that_was_missing_in_a_container_is_there_again_outside_it(world: World) -> None:
+    world.script(Reply(text="done"), Reply(text="done"))
+    assert world.run("run", "go", before=NO_SANDBOX).code == 0
+    assert '"none"' in (world.state / "sandbox.json").read_text(encoding="utf-8")
+    done = world.run("run", "go", "--sandbox", "workspace-write")
+    assert done.code == 0, done.err
+
+
+def test_a_question_without_a_sandbox_says_that_it_was_switched_off(world: World) -> None:
+    world.script(shell("make"), Reply(text="done"))
+    world.run("run", "go", "--mode", "auto-edit", "--sandbox", "off")
+    assert "the sandbox is switched off" in outputs(world)[0]
+
+
+@on_x86_64
+def test_where_the_folder_of_temporary_files_is_closed_that_is_told(world: World) -> None:
+    place = Path(f"/tmp/agent-test-{os.getpid()}")
+    told, noted, own = in_auto_edit(
+        world,
+        f'python3 -c \'open("{place}", "w")\'',
+        f"echo x > {place}; echo done",
+        'echo x > "$TMPDIR/x"; ls "$TMPDIR/nothing"; touch /etc/nothing/here',
+        before=LANDLOCK_ONLY,
+    )
+    assert not place.exists()
+    assert f"The sandbox blocked writing {place}" in told, told
+    assert f"the sandbox blocked writing {place}" in noted, noted
+    assert "blocked" not in own, own
+
+
 @pytest.mark.parametrize(
     ("before", "without"),
     [

@@ -265,7 +265,7 @@ def test_an_unknown_option_of_a_wrapper_is_never_waved_through(command: str) -> 
         "crontab x", "systemctl stop ssh", "docker run -v /:/h alpine", "docker run --privileged x", "npm publish",
         "npm --tag publish", "cargo publish", "twine upload x", "terraform destroy", "terraform apply", "history -c",
         "git config core.hooksPath /tmp", "git config alias.x '!sh'", "git config --global diff.x.textconv sh",
-        "git -c core.pager=x log", "LD_PRELOAD=./e.so ls", "PATH=. git status", "GIT_SSH=x git fetch", "PYTHONPATH=x python3 a",
+        "git -c core.pager=x log", "LD_PRELOAD=./e.so ls", "PATH=. git status", "GIT_SSH=x git fetch", "PYTHONHOME=x python3 a",
         "env LD_PRELOAD=x ls", "export PATH=x", "PATH=x", "psql -c 'DROP DATABASE x'", "git push origin :main",
         "git push origin +main", "git clean -fdx", "git stash clear", "git checkout .", "dd of=/dev/sda", "mkfs.ext4 /dev/sda1",
         "bash -c 'curl x | sh'", "PATH=.:$PATH git status", "$'\\x72\\x6d' -rf ~", "X=rm; $X -rf ~", "{rm,-rf,/}", ":(){ :|:& };:",
@@ -280,6 +280,7 @@ def test_destruction_asks_even_in_yolo(command: str, rules: tuple[str, ...]) -> 
 @each_row(
     "command",
     [
+        "PYTHONPATH=src pytest", "export PYTHONPATH=src", "NODE_PATH=lib node a.js", "env CLASSPATH=out java A",
         "rm -rf build", "rm -rf build/*", "rm x", "rm *.o", "rm -rf src*", "make 2>/dev/null", "cp a b", "mv a b", "chmod +x a",
         "chmod -R u+w src", "echo x > a", "tee out", "git commit -m x", "git push", "git branch -d x", "git checkout -b f",
         "git config user.name x", "git config --get alias.x", "npm install", "npm run build", "kill 1234", "kill -1 1234",

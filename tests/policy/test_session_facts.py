@@ -5,6 +5,7 @@ import pytest
 
 from agent_cli.policy.authorize import authorize
 from agent_cli.protocol.actions import Allow, Ask, Deny, Mode, ReadPath, RunCommand, SendInput, WritePath
+from tests.policy.support import ruled
 from tests.policy.test_authorize import ROOT, kind, policy
 from tests.rows import each_row
 
@@ -83,6 +84,31 @@ def test_settings_that_readers_heed_make_them_ask(name: str) -> None:
 @each_row("name", ["NODE_ENV", "DATABASE_URL", "DEBUG", "RUST_LOG", "LANG", "VIRTUAL_ENV", "PS1", "CI"])
 def test_settings_of_the_users_own_programs_change_nothing(name: str) -> None:
     assert isinstance(authorize(command("git diff", altered=(name,)), policy()), Allow)
+
+
+@each_row(
+    "line",
+    [
+        'export PATH="$HOME/.local/bin:$PATH"', "export PATH=$PATH:/usr/local/go/bin && go test ./...", "PATH=/a:~/b:${PATH} make",
+        "GIT_EDITOR=true git rebase --continue", "GIT_SEQUENCE_EDITOR=: git rebase -i --autosquash main",
+        "GIT_SEQUENCE_EDITOR=: git rebase -i $(git merge-base HEAD main)",
+        "PYTHONPATH=src pytest", "export PYTHONPATH=src; pytest", 'PYTHONPATH="$PWD/src" pytest',
+        "GIT_AUTHOR_DATE=2020-01-01T00:00:00 git commit -m x", 'GIT_COMMITTER_DATE="$(date -R)" git commit -m x',
+    ],
+)  # fmt: skip
+def test_where_code_and_programs_are_and_who_commits_can_be_set_like_anything_else(line: str) -> None:
+    assert isinstance(authorize(command(line), ruled(sandboxed=True)), Allow)
+    assert isinstance(authorize(command(line), ruled(mode="yolo", sandboxed=False)), Allow)
+    both = ruled("allow shell(pytest)", "allow shell(git commit *)", mode="ask")
+    assert isinstance(authorize(command(line), both), Ask)
+
+
+@each_row(
+    "value", [".:$PATH", "bin:$PATH", "$PWD/bin:$PATH", "/a::$PATH", "/a", "$PATH:", "/a:$PATH:b", "$X:$PATH"]
+)
+def test_a_path_of_its_own_or_relative_to_the_folder_asks(value: str) -> None:
+    for line in (f"export PATH={value}", f'PATH="{value}" make $X'):
+        assert isinstance(authorize(command(line), ruled(sandboxed=True)), Ask), line
 
 
 def test_a_rule_does_not_cover_a_function_of_that_name() -> None:

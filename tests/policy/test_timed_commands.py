@@ -18,6 +18,7 @@ def verdict(line: str, mode: str = "ask") -> object:
     [
         "time git status", "time -p cat a.txt", "time cat a.txt | wc -l", "cd src && time grep x a.txt",
         "LC_ALL=C sort a.txt", "env LC_ALL=C sort a.txt", "time LANG=C ls", "TZ=UTC date", "NO_COLOR=1 git diff",
+        "GIT_PAGER=cat git log", "PAGER=cat git diff",
     ],
 )  # fmt: skip
 def test_a_reader_stays_one(line: str) -> None:
@@ -29,7 +30,7 @@ def test_a_reader_stays_one(line: str) -> None:
     [
         "time make test", "time PATH=/x cat a.txt", "time { cat a.txt; }", "time -p if true; then ls; fi",
         "time ! cat a.txt", "time (cat a.txt)", "time", "time -p time for i in 1; do ls; done", "MAGIC=.env file a.txt",
-        "PAGER=x git log", "A=1 cat a.txt", "LC_ALL=C LD_PRELOAD=x cat a.txt",
+        "PAGER=x git log", "GIT_PAGER='cat x' git log", "GIT_PAGER=cat/x git log", "GIT_EDITOR=true$X git log", "GIT_EDITOR=true git commit", "A=1 cat a.txt", "LC_ALL=C LD_PRELOAD=x cat a.txt",
     ],
 )  # fmt: skip
 def test_everything_else_asks(line: str) -> None:
@@ -55,7 +56,14 @@ def test_a_path_that_stays_as_it_is_changes_nothing(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["env -i PATH=$PATH:/x make", "env -i PATH=$PWD make", "PATH=$X make", "env PYTHONPATH=$PATH make"]
+    "line",
+    [
+        "env -i PATH=$PATH:x make",
+        "env -i PATH=$PATH: make",
+        "env -i PATH=$PWD make",
+        "PATH=$X make",
+        "env LD_PRELOAD=$PATH make",
+    ],
 )
 def test_one_that_changes_asks(line: str) -> None:
     assert isinstance(verdict(line, "auto-edit"), Ask)

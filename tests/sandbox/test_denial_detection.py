@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.sandbox.denial_detection import Denial, detect_denial
+from agent_cli.sandbox.denial_detection import Denial, detect_denial, detect_denied_file
 from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
@@ -52,6 +52,11 @@ WRITES = [
     ("mkdir: cannot create directory ‘/tmp/home/.cache’: Read-only file system", "/tmp/home/.cache"),
     ("mv: inter-device move failed: 'f' to '/home/u/m'; unable to remove target: Read-only file system", "/home/u/m"),
     ("mv: cannot move '.git' to '.git2': Device or resource busy", f"{WORK}/.git"),
+    ("[WARNING] Failed to create parent directories for tracking file /home/u/.m2/repository/a/b.pom.lastUpdated\n"
+     "[ERROR] /home/u/.m2/repository/a/b.pom.part.lock (No such file or directory)", "/home/u/.m2/repository/a/b.pom.lastUpdated"),
+    (" WARN  Issue while reading \"/home/u/.netrc\". EACCES: permission denied, open '/home/u/.netrc'\n"
+     "pnpm: ENOENT: no such file or directory, mkdir '/home/u/.local/share/pnpm'\n    at async Object.mkdir",
+     "/home/u/.local/share/pnpm"),
     ("tee: /home/u/t: Read-only file system\na", "/home/u/t"),
     ("sed: couldn't open temporary file /home/u/sedUtGLLA: Read-only file system", "/home/u/sedUtGLLA"),
     ("error: could not write config file .git/config: Device or resource busy", f"{WORK}/.git/config"),
@@ -108,6 +113,7 @@ OTHERS = [
     (1, "[1:1:FATAL:zygote_host_impl_linux.cc(127)] No usable sandbox! Update your kernel", "namespace"),
     (1, "strace: ptrace_get_syscall_info: PTRACE_TRACEME: Operation not permitted", "syscall"),
     (1, "ptrace: Operation not permitted.", "syscall"),
+    (255, "Error:\nNo permission to enable task-clock event.", "syscall"),
     (1, "==9==LeakSanitizer has encountered a fatal error.\n==9==HINT: For debugging, try setting", "syscall"),
     (159, "", "syscall"),
 ]
@@ -127,6 +133,15 @@ UNRELATED = [
     (127, "/bin/bash: line 1: nosuchcmd: command not found"),
     (128, "fatal: 'origin' does not appear to be a git repository\nfatal: Could not read from remote repository."),
     (2, "make: *** No rule to make target 'nothing'.  Stop."),
+    (
+        1,
+        " WARN  Issue while reading \"/home/u/.netrc\". EACCES: permission denied, open '/home/u/.netrc'\n1 failed",
+    ),
+    (
+        1,
+        "warning: unable to access '/home/u/.ssh/x': Permission denied\nerror: pathspec 'x' did not match any file",
+    ),
+    (1, "Error: ENOENT: no such file or directory, mkdir '/home/u/work/a/b'"),
     (1, "mkdir: cannot create directory ‘f’: File exists"),
     (1, "git@example.org: Permission denied (publickey)."),
     (1, "/bin/bash: line 1: /sys/kernel/x: Permission denied"),
@@ -147,6 +162,40 @@ def test_a_refused_read_is_told_with_its_path(output: str, path: str) -> None:
 @each_row(("output", "host"), NETWORK)
 def test_a_cut_network_is_told_with_its_host(output: str, host: str) -> None:
     assert told(1, output) == Denial("network", host)
+
+
+NO_KEYS = [
+    "fatal: could not read Username for 'https://example.org': terminal prompts disabled",
+    "git@example.org: Permission denied (publickey).\nfatal: Could not read from remote repository.",
+    "u@example.org: Permission denied (publickey,password).",
+]
+
+
+@each_row("output", NO_KEYS)
+def test_keys_that_were_out_of_sight_are_told_where_there_was_a_network(output: str) -> None:
+    hidden = (f"{HOME}/.ssh/id", f"{HOME}/.gnupg/pubring.kbx")
+    confinement = Confinement(writable=(WORK,), network="open", hidden=hidden)
+    assert detect_denial(128, output, confinement, WORK, as_user) == Denial("keys")
+    assert told(128, output) is None
+
+
+def test_a_key_that_signs_is_told_if_there_is_one() -> None:
+    output = "error: gpg failed to sign the data\nfatal: failed to write commit object"
+    confinement = Confinement(writable=(WORK,), hidden=(f"{HOME}/.gnupg",))
+    assert detect_denial(128, output, confinement, WORK, as_user) == Denial("keys")
+    assert told(128, output) is None
+
+
+def test_a_file_that_was_refused_is_found_in_the_output_of_a_command_that_succeeded() -> None:
+    output = "error: could not write config file .git/config: Device or resource busy\nSwitched to branch 'a'"
+    assert detect_denied_file(output, CONFINED, WORK, as_user) == Denial("write", f"{WORK}/.git/config")
+    for other in (
+        "Permission denied",
+        "cat: x: Permission denied",
+        "error: Read-only file system is a phrase",
+        "",
+    ):
+        assert detect_denied_file(other, CONFINED, WORK, as_user) is None
 
 
 def test_an_open_network_is_never_to_blame() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pwd
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,94 @@ async def test_a_command_that_the_sandbox_blocked_runs_again_from_where_it_began
     assert first.status == ("ok" if allows else "failed") and ("second run" in first.text) == allows, first
     assert (machine.work / "src/log").read_text(encoding="utf-8") == "run\n" * (1 + allows)
     assert second.text.startswith(f"{machine.work / 'src'}\n"), "the command's own `cd` lasts, and once"
+
+
+GIT = "git -c user.name=n -c user.email=e@e"
+
+
+def shells(*lines: str) -> list[Reply]:
+    return [Reply(calls=(Call("shell", {"command": each}),)) for each in lines]
+
+
+async def approved(machine: Machine, *lines: str) -> tuple[list[str], list[str]]:
+    """Run commands in auto-edit, all approved: how far the questions would let them reach, and the results."""
+    asked: list[str] = []
+
+    def approve(call: ApprovalCall) -> Allow:
+        asked.append(call.reach)
+        return Allow()
+
+    seen = await events(machine, *shells(*lines), DONE, mode="auto-edit", approve=approve)
+    return asked, [each.text for each in seen if isinstance(each, ToolCallFinished)]
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run([*GIT.split(), *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def cloned(machine: Machine) -> Path:
+    """Make the workspace a clone of a repository with a second branch, and return that repository."""
+    origin = machine.work.with_name("origin.git")
+    git(machine.work, "init", "-q", "-b", "main")
+    git(machine.work, "commit", "-q", "--allow-empty", "-m", "one")
+    git(machine.work, "init", "-q", "--bare", str(origin))
+    git(machine.work, "remote", "add", "origin", str(origin))
+    git(machine.work, "push", "-q", "origin", "main", "main:topic")
+    git(machine.work, "fetch", "-q")
+    return origin
+
+
+async def test_a_pipe_in_which_the_sandbox_blocked_something_is_asked_about_too(machine: Machine) -> None:
+    outside = Path(pwd.getpwuid(os.getuid()).pw_dir) / f"agent-test-{os.getpid()}"
+    try:
+        asked, _ = await approved(machine, f'python3 -c \'open("{outside}", "x")\' 2>&1 | tail -3')
+        assert outside.exists() and asked == ["outside"]
+    finally:
+        outside.unlink(missing_ok=True)
+    (machine.work / ".env").write_text("KEY=v", encoding="utf-8")
+    asked, (text,) = await approved(machine, "grep -r KEY . | head -3")
+    assert asked == [] and "a part of it may have failed" in text and f"reading {machine.work}/.env" in text
+    asked, _ = await approved(machine, "python3 -c 'open(\".env\")' 2>&1 | tail -3")
+    assert asked == ["outside"]
+
+
+async def test_a_command_that_needs_the_network_and_then_more_is_asked_about_each(machine: Machine) -> None:
+    outside = Path(pwd.getpwuid(os.getuid()).pw_dir) / f"agent-test-{os.getpid()}"
+    (machine.work / "deploy.py").write_text(
+        f"""import os
+if os.readlink("/proc/self/ns/net") != {os.readlink("/proc/self/ns/net")!r}:
+    raise SystemExit("could not resolve host: registry.example.org")
+open({str(outside)!r}, "x")
+""",
+        encoding="utf-8",
+    )
+    try:
+        asked, (text,) = await approved(machine, "python3 deploy.py")
+        assert outside.exists() and asked == ["network", "outside"]
+    finally:
+        outside.unlink(missing_ok=True)
+    assert "run 3: in those before, the sandbox blocked the network registry.example.org and writing" in text
+
+
+async def test_a_commit_that_is_pushed_is_asked_about_and_made_once(machine: Machine) -> None:
+    origin = cloned(machine)
+    line = f"echo a > a && git add a && {GIT} commit -qm two && git push -u origin main"
+    asked, (text,) = await approved(machine, line)
+    assert asked == ["outside"] and "second run" not in text
+    assert git(origin, "log", "--format=%s", "main") == "two\none"
+    assert git(machine.work, "rev-parse", "--abbrev-ref", "@{u}") == "origin/main"
+
+
+async def test_git_that_cannot_write_its_settings_does_all_or_says_what_it_lacks(machine: Machine) -> None:
+    cloned(machine)
+    asked, (text,) = await approved(machine, "git switch topic")
+    assert asked == [] and f"the sandbox blocked writing {machine.work}/.git/config" in text
+    asked, _ = await approved(machine, "git branch -u origin/topic", "git branch -m topic renamed")
+    assert asked == ["outside", "outside"]
+    assert git(machine.work, "rev-parse", "--abbrev-ref", "renamed@{u}") == "origin/topic"
+    asked, (text,) = await approved(machine, "git worktree add w -b w && git -C w status")
+    assert asked == ["outside"] and "second run" not in text and (machine.work / "w").is_dir()
 
 
 async def test_a_remembered_rule_allows_the_next_call(machine: Machine) -> None:

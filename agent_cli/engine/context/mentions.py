@@ -24,7 +24,7 @@ from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import Tool, ToolContext, ToolError, ToolOutcome
 from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
 from agent_cli.tools.search.list_dir import ListDir, ListParams
-from agent_cli.tools.shell.shell import brings_text
+from agent_cli.tools.shell.brought_text import brings_text
 from agent_cli.workspace.files.reader import FileError, chunks, open_regular
 from agent_cli.workspace.paths import PathError
 

@@ -212,6 +212,7 @@ class Permissions:
             plain_git=self._plain_git,
             run_by_git=self._run_by_git,
             may_be_repository=may_be_repository,
+            is_repository=_is_repository,
             git_aliases=_git_aliases,
             untrusted=self._untrusted_source(),
             untrusted_sources=self._untrusted(),
@@ -494,6 +495,15 @@ def _git_aliases(folder: str, verb: str) -> tuple[str, ...]:
     from agent_cli.workspace.git.programs import aliases
 
     return aliases(folder, verb)
+
+
+def _is_repository(folder: str) -> bool:
+    from agent_cli.workspace.git.repository import git_folder
+
+    try:
+        return os.path.isdir(folder) and git_folder(folder) is not None
+    except OSError:
+        return True
 
 
 def _resolve(word: str, folder: str) -> str:

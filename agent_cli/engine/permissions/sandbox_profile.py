@@ -151,8 +151,10 @@ class SandboxProfiles:
 
     def missing_sandbox(self, mode: Mode) -> str:
         """Return why commands cannot be confined as a mode requires; empty if it requires nothing."""
-        if self._wanted.level == "off" or (mode == "yolo" and not self._wanted.asked_for):
+        if mode == "yolo" and (self._wanted.level == "off" or not self._wanted.asked_for):
             return ""
+        if self._wanted.level == "off":
+            return "the sandbox is switched off"
         if self.enforced_level.is_available:
             return "this sandbox cannot hide single files of the workspace from commands"
         return "no sandbox is available here"

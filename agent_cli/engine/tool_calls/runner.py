@@ -329,25 +329,35 @@ class ToolRunner:
         await self._session.save(started)
 
     async def _outcome(self, pending: PendingCall) -> ToolOutcome:
-        """Run the tool. If a command failed because of the sandbox, run it once more outside if the user
-        agrees."""
+        """Run the tool. If a command failed because of the sandbox, run it again with the reach that it needs, as
+        often as the user agrees to a wider one."""
         if kept := await self._name_discarded_state(pending):
             pending.output.kept = f"\n[Before it ran, {kept}]"
         shell = self._context.shell
         before = shell.lasting()
-        outcome = await self._run_tool(pending, pending.authorized.reach)
-        if not outcome.blocked:
+        reach = pending.authorized.reach
+        outcome = await self._run_tool(pending, reach)
+        blocked: list[str] = []
+        untrusted = ""
+        while outcome.blocked and reach != "outside":
+            after = shell.lasting()
+            shell.restore(before)  # run again, it starts where it started: its `cd src` must not lead to src/src
+            needs: Reach = outcome.needs if reach == "inside" else "outside"
+            wider = await self._gate.ask_for_reach(pending, msgspec.structs.replace(outcome, needs=needs))
+            if wider is None:
+                shell.restore(after)
+                outcome = self._gate.stays_confined(pending, outcome)
+                break
+            reach = wider
+            await self._checkpoint(pending, reach)
+            blocked.append(outcome.blocked)
+            untrusted = untrusted or outcome.untrusted
+            outcome = await self._run_tool(pending, reach)
+        if not blocked:
             return outcome
-        after = shell.lasting()
-        shell.restore(before)  # run again, it starts where it started: its `cd src` must not lead to src/src
-        reach = await self._gate.ask_for_reach(pending, outcome)
-        if reach is None:
-            shell.restore(after)
-            return self._gate.stays_confined(pending, outcome)
-        await self._checkpoint(pending, reach)
-        again = await self._run_tool(pending, reach)
-        text = f"{again.text}\n[this is its second run: in the first, the sandbox blocked {outcome.blocked}]"
-        return msgspec.structs.replace(again, text=text, untrusted=again.untrusted or outcome.untrusted)
+        runs = "second run: in the first" if len(blocked) == 1 else f"run {len(blocked) + 1}: in those before"
+        text = f"{outcome.text}\n[this is its {runs}, the sandbox blocked {' and '.join(blocked)}]"
+        return msgspec.structs.replace(outcome, text=text, untrusted=outcome.untrusted or untrusted)
 
     async def _run_tool(self, pending: PendingCall, reach: Reach) -> ToolOutcome:
         """Run the tool with a reach, restricted to the paths for which it was judged.

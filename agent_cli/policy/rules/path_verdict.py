@@ -77,6 +77,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Returns the real paths in the workspace to which git's settings lead: hooks, filters, included settings."""
     may_be_repository: Callable[[str], bool] = lambda folder: False
     """Returns True if a folder has a `HEAD`, as a bare repository has."""
+    is_repository: Callable[[str], bool] = lambda folder: True
+    """Returns True if a folder is in a git repository."""
     git_aliases: Callable[[str, str], tuple[str, ...]] = lambda folder, name: ()
     """Returns what a git alias stands for in a folder, by the settings of its repository and of the user."""
     has_hosts: bool = False
@@ -131,8 +133,10 @@ def combine(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def weightiest(asks: list[Ask]) -> Ask:
-    """Return the question to show: one from a rule or about destruction before one from the mode."""
-    return next((ask for ask in asks if not ask.by_mode), asks[0])
+    """Return the question to show: one from a rule or about destruction before one from the mode, and of those the
+    one that says why the command must reach as far as it would."""
+    reach = widest(ask.reach for ask in asks)
+    return next((ask for ask in asks if not ask.by_mode), next(ask for ask in asks if ask.reach == reach))
 
 
 def _rank(verdict: Verdict) -> int:

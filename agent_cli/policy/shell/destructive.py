@@ -2,7 +2,7 @@
 functions expect normalized commands: without wrappers, `/usr/bin/` and git's global options."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -34,6 +34,11 @@ _RUNS_LATER = (
     r"|\w*PAGER|JAVA_TOOL_OPTIONS|CLASSPATH|SHELL|HOME|SSH_\w+"
 )
 
+_OF_PROJECTS = r"PYTHONPATH|NODE_PATH|RUBYLIB|PERL5LIB|CLASSPATH"
+"""Folders with code of the project. Running the project's tests runs that code anyway, so these ask no more than
+the command would; afterwards no table and no rule applies to programs that heed them."""
+_OF_COMMITS = r"GIT_(?:(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TERMINAL_PROMPT|OPTIONAL_LOCKS|MERGE_AUTOEDIT)"
+_STEERS = rf"(?!(?:{_OF_PROJECTS}|{_OF_COMMITS})(?:\+?=|\Z))(?:{_RUNS_LATER})"
 
 _HEEDED = (
     r"\w*(?:PATH|CONFIG\w*|RC|OPTIONS?|OPTS|FLAGS|HOME|HOOKS?|COMMANDS?|EXEC\w*|PRELOAD|LOADER|WRAPPER"
@@ -118,7 +123,7 @@ DANGERS: dict[str, Danger] = {
     "chmod": Danger(r" [ugoa]*[+=][rwxXt]*s| 0*[2467]\d{3} ", "lets a program run as another user"),
     "rsync": Danger(r" --(del|remove)", "deletes files"),
     "find": Danger(r" -(delete|fprint\w*|fls) ", "deletes or overwrites what it finds"),
-    **_all("export declare typeset readonly", rf" (?:{_RUNS_LATER})=", _LATER),
+    **_all("export declare typeset readonly", rf" {_STEERS}=", _LATER),
     **_all("alias enable", r" \S", _LATER),
     "trap": Danger(r"^(?! (?:-[lp]+ |- | )(?:[A-Z0-9+-]+ )*$)", _LATER),
     "hash": Danger(" -[a-z]*p", _LATER),
@@ -172,6 +177,10 @@ _TREES = frozenset("chmod chown chgrp".split())
 _SPEAKERS = frozenset("echo printf git npm pnpm yarn apt brew pip docker podman kubectl man which type".split())
 """Programs for which `rm` is an ordinary word."""
 _FETCHES = frozenset("curl wget base64 base32 xxd openssl nc ncat socat fetch aria2c gunzip zcat ssh".split())
+_FOLDER = r"(?:/|~/|\$\{?HOME\}?/)[\w./@+-]{1,200}"
+"""A folder on the PATH that is the same everywhere. Later verdicts know what it has added to the PATH."""
+_DO_NOTHING = r"(?:\w{0,20}EDITOR|VISUAL|\w{0,20}PAGER)=(?:true|:|cat)(?![^\s;&|])"
+"""Editors and pagers in a line that cannot be parsed, as they are written."""
 _CATASTROPHE = (
     r"\brm\b(?:[\s,]|\$\{?IFS\}?){1,9}-|\s-\w{0,30}(?:r\w{0,30}f|f\w{0,30}r)\w{0,30}[\s,]|\b(?:sudo|doas|mkfs"
     r"|shred|chown|crontab|systemctl|rmtree|terraform)\b"
@@ -182,8 +191,8 @@ _CATASTROPHE = (
     r"|\b(?:curl|wget|base64)\b.{0,400}\|\s{0,9}\S{0,99}(?:python|perl|ruby|node|php)"
     r"|\bpush\b.{0,400}(?:--f|\s-f\b|--del|\s:|\s\+)|\breset\b.{0,400}--h|\bclean\s{1,9}-\S{0,99}f|-delete\b"
     r"|:\(\)\s{0,9}\{|\bpublish\b|\bfilter-branch\b|\bstash\s{1,9}(?:drop|clear)\b"
-    r"|\b(?:LD_\w{1,30}|DYLD_\w{1,30}|PATH|GIT_\w{1,30}|PYTHONPATH|BASH_ENV|NODE_OPTIONS)="
-    r"(?!(?<=\bPATH=)\"?\$\{?PATH\}?\"?(?:\s|$))"
+    rf"|\b(?!{_OF_COMMITS}=|{_DO_NOTHING})(?:LD_\w{{1,30}}|DYLD_\w{{1,30}}|PATH|GIT_\w{{1,30}}|BASH_ENV|NODE_OPTIONS)="
+    rf"(?!(?<=\bPATH=)[\"']?(?:{_FOLDER}:){{0,9}}\$\{{?PATH\}}?(?::{_FOLDER}){{0,9}}[\"']?(?:[\s;&|)]|$))"
     r"|\bagent(?:_cli)?[\"']?\s{1,9}(?:config\s{1,9}(?:set|edit|init)|mcp\s{1,9}(?:add|remove|trust|log(?:in|out))"
     r"|plugin\s{1,9}(?:add|enable|disable|update|remove))\b"
     r"|\bkill\b.{0,400}\s-1\b|\bchmod\b.{0,400}(?:-R|\+s)"
@@ -213,7 +222,7 @@ def catastrophic(line: str) -> bool:
 def destroys(command: SimpleCommand, place: Cwd) -> str:
     """Return why a normalized simple command needs approval in every mode; empty if no reason is known."""
     for name in command.assigns:
-        if re.fullmatch(_RUNS_LATER, name):
+        if re.fullmatch(_STEERS, name):
             return f"setting {name} changes what programs run"
     if not command.words:
         return ""
@@ -259,6 +268,8 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
     for command in commands:
         name = program(command)
         plain = [word for word in command.argv[1:] if not word.startswith("-") or word == "-"]
+        if _only_asks_for_its_version(name, command.argv[1:]):
+            plain = ["nothing"]
         if piped and name in SHELLS and (not plain or "-s" in command.argv) and not command.has_unseen_words:
             return f"`{name}` would run whatever comes through the pipe"
         if fetched and INTERPRETERS.fullmatch(name) and plain in ([], ["-"]):
@@ -266,6 +277,11 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
         fetched = fetched or name in _FETCHES
         piped = piped or command.operator in ("|", "|&")
     return ""
+
+
+def _only_asks_for_its_version(name: str, arguments: Sequence[str]) -> bool:
+    known = r"--version|--help|-h|-V+" + "|-v" * (name in ("node", "ruby", "perl", "php"))
+    return len(arguments) == 1 and re.fullmatch(known, arguments[0]) is not None
 
 
 def destroys_by_redirection(command: SimpleCommand, place: Cwd) -> str:
@@ -447,13 +463,20 @@ def runs_what_was_fetched(commands: list[SimpleCommand], fetchers: frozenset[str
     for command in commands:
         name = program(command)
         if fetched and name not in fetchers:
-            words = {_bare(word) for word in command.argv}
+            words = {_bare(word) for word in _run_by(command)}
             runs = name in SHELLS or INTERPRETERS.fullmatch(name) or name in ("source", ".", "chmod", "sudo")
             if (runs and words & fetched) or (command.words and _bare(command.argv[0]) in fetched):
                 return f"`{' '.join(command.argv)}` would run what was just fetched"
         if name in fetchers:
             fetched |= {_bare(word) for word in (*_outputs(command), *command.writes)}
     return ""
+
+
+def _run_by(command: SimpleCommand) -> tuple[str, ...]:
+    """Return the words of a command that may be files it runs: what follows the name of a script is its data."""
+    argv = command.argv
+    at = next((at for at, word in enumerate(argv) if at and not word.startswith("-")), 0)
+    return argv[: at + 1] if at and re.fullmatch(r"[\w./~-]+\.(?:py|[cm]?[jt]s|rb|pl|php|sh)", argv[at]) else argv
 
 
 def _outputs(command: SimpleCommand) -> list[str]:

@@ -27,7 +27,7 @@ from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
-from .sandbox_needs import SandboxNeed, need_of, unread_need
+from .sandbox_needs import SandboxNeed, changes_git_settings, leaving_need, need_of, unread_need
 from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, program, unwrap
 
 _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
@@ -413,10 +413,21 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, known: Reading | No
     if refused := _refused(part, shown, read, policy):
         return CommandVerdict(refused, shown)
     place = _destroying_in(cwd, policy)
-    need = SandboxNeed() if read is not None else need_of(part, cwd, place)
+    need = SandboxNeed() if read is not None else _need(part, cwd, place, policy)
     if led and read is None and not need.why:
         need = msgspec.structs.replace(need, why="may run programs that the settings of this repository name")
     return _weighed(part, shown, read, named, need, cwd, place, policy)
+
+
+def _need(part: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy) -> SandboxNeed:
+    """Return what a command needs on this machine, under these rules."""
+    need = need_of(part, cwd, place)
+    is_settled = need.reach == "outside" or not policy.sandboxed
+    if not is_settled and changes_git_settings(part) and policy.is_repository(cwd):
+        return SandboxNeed("outside", "changes settings of the repository, which are read-only in the sandbox")
+    if need.keys and (is_settled or on_leaving(part, policy).denied):
+        return msgspec.structs.replace(need, keys=False)
+    return need
 
 
 def _forbidding(part: SimpleCommand, cwd: str, policy: Policy, effect: Effect) -> Rule | None:
@@ -459,13 +470,14 @@ def _weighed(
     policy: Policy,
 ) -> CommandVerdict:
     filed = "inside" if isinstance(named.verdict, Deny) else named.verdict.reach
+    asking = leaving_need(need)
     if why := destructive.destroys(part, place) or destructive.destroys_by_redirection(part, place):
-        reach = widest((destructive.reach_of(part, need.reach), filed))
+        reach = widest((destructive.reach_of(part, asking.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot restore that", "", reach), part, shown, policy)
     if asked := (
         _forbidding(part, cwd, policy, "ask") or rule_on_fed(part, policy) or _on_hosts(part, policy, "ask")
     ):
-        reach = widest((need.reach, filed))
+        reach = widest((asking.reach, filed))
         return _leaving(Ask(str(asked), f"`{shown}` needs approval", "", reach), part, shown, policy)
     own = _own(part, shown, read, need, cwd, policy)
     worst = together((named.verdict, own.verdict))
@@ -508,7 +520,7 @@ def _own(
         if read.by_git and not policy.plain_git(cwd):
             trusted = "inside"
         return CommandVerdict(Allow("known to be read-only"), shown, trusted)
-    return _by_mode(part, shown, closed, need, policy)
+    return _by_mode(part, shown, closed, leaving_need(need), policy)
 
 
 def _by_mode(

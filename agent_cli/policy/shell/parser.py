@@ -77,6 +77,9 @@ class Word(msgspec.Struct, frozen=True):
     """True if it holds an unquoted `*`, `?` or `[`, so that the shell may replace it with file names."""
 
 
+_DOES_NOTHING = re.compile(r"(?:\w*EDITOR|VISUAL|\w*PAGER)=(?:true|:|cat)")
+
+
 class SimpleCommand(msgspec.Struct, frozen=True):
     """A program and its words. `writes` and `reads` are the files its redirections name."""
 
@@ -84,7 +87,8 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     assigns: tuple[str, ...] = ()
-    """Names of variables set in front of it."""
+    """Names of variables set in front of it. An editor or pager that does nothing has its value too:
+    `GIT_EDITOR=true`."""
     operator: str = ""
     """The operator after it; empty for the last command."""
     has_unseen_words: bool = False
@@ -317,8 +321,9 @@ class _Reader:
                 continue
             start = self.at
             if not words and (match := _ASSIGNMENT.match(self.line, self.at)):
-                assigns.append(match.group().rstrip("+="))
                 self.word()
+                written = self.line[start : self.at]
+                assigns.append(written if _DOES_NOTHING.fullmatch(written) else match.group().rstrip("+="))
                 continue
             word = self.word(words[0].text if words and words[0].text in _PRINTERS else "")
             written = self.line[start : self.at].replace("\\\n", "")

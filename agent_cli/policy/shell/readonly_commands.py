@@ -323,7 +323,7 @@ GIT_CHANGES: dict[str, str] = {
 
 def reading(command: SimpleCommand) -> Reading | None:
     """Return what a simple command reads if it is known to be read-only; otherwise None."""
-    if not all(re.fullmatch(_OF_LANGUAGE, name) for name in command.assigns):
+    if not all("=" in name or re.fullmatch(_OF_LANGUAGE, name) for name in command.assigns):
         return None
     if command.background or command.has_unseen_words or not command.words:
         return None

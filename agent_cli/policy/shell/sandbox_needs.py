@@ -20,9 +20,13 @@ class SandboxNeed(msgspec.Struct, frozen=True):
     why: str = ""
     by_http: bool = False
     """True if the network is needed only for downloads over HTTP, which a proxy can limit to single hosts."""
+    keys: bool = False
+    """True if it usually works only with keys of the user that the sandbox hides. A question about it is one about
+    leaving the sandbox; a rule that allows it gives it the network alone, with which the keys of a CI job do."""
 
 
 _NET = "needs the network"
+_KEYS = "needs the network and your keys, which the sandbox hides"
 
 
 _WITH_VALUE = r"(?:-C|-w|-F|--(?:prefix|cwd|dir|workspace|filter|project|directory|manifest-path))"
@@ -56,7 +60,7 @@ NETWORK: dict[str, str] = {
     "rsync": r" (\S*@)?[\w.-]+::?\S* | rsync://",
     "npm": _verbs(
         r"i|in|ins\w*|install|install-\S+|isntall|ci|clean-install|add|a|update|up\w*|outdated|audit|view|v"
-        r"|info|show|search|publish|unpublish|login|logout|adduser|whoami|ping|create|init \S+|innit \S+"
+        r"|info|show|search|publish|unpublish|login|logout|adduser|whoami|ping|create|init (?!-)\S+|innit (?!-)\S+"
         r"|dedupe|dist-tags?|deprecate|access|team|token|profile|owner|star|unstar|org|hook|doctor|fund|x .*@"
         r"|exec .*@|stage"
     ),
@@ -116,6 +120,30 @@ NETWORK: dict[str, str] = {
     "hg": r" (pull|push|clone|incoming|outgoing|in|out|identify) ", "tailscale": "",
 }  # fmt: skip
 """For each program, the arguments, joined and surrounded by spaces, that need the network."""
+
+_WITH_KEYS: dict[str, str] = {
+    **_all("ssh scp sftp mosh gh glab hub twine", ""),
+    "rsync": r" (\S*@)?[\w.-]+:(?!:)\S* ",
+    "git": r"^ (push|send-pack|send-email) |[ =](ssh://|[\w.-]+@[\w.-]+:(?!\d+/))",
+    **_all("npm pnpm yarn bun", _verbs("publish|unpublish|login|logout|adduser|whoami|npm publish")),
+    "cargo": _verbs(r"(\+\S+ )?(publish|yank|owner)"),
+    "gem": _verbs("push|yank|owner|signin"),
+    **_all("poetry uv hatch pdm", _verbs("publish")),
+}
+"""For each program, the arguments of `NETWORK` with which the network is useless without keys of the user."""
+
+_GIT_SETTINGS = re.compile(
+    r"^ (?:config (?!.*(?:-f|--file|--blob)[ =]|.*--get)"
+    r"(?:(?:-\S+ )*(?:set|unset|edit|re\S+-section|[^- ]\S*\.\S+ \S)"
+    r"|(?:.* )?(?:--unset\S*|--add|--replace-all|--re\S+-section|--edit|-e) )"
+    r"|remote( -\S+)* (?:add|remove|rm|rename|set-url|set-branches) "
+    r"|worktree (?:add|remove|move|prune|lock|unlock|repair) "
+    r"|submodule( -\S+)* (?:add|init|update|deinit|sync|set-url|set-branch|absorbgitdirs) "
+    r"|sparse-checkout (?:init|set|add|disable) |lfs (?:un)?install "
+    r"|branch (?:.* )?(?:-[mMcCut]|--move|--copy|--set-upstream-to(?:=\S+)?|--unset-upstream|--edit-description"
+    r"|--track(?:=\S+)?) |(?:checkout|switch) (?:.* )?(?:-t|--track(?:=\S+)?) )"
+)
+"""What changes the settings of a repository, or its data on work trees and submodules."""
 
 OUTSIDE: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
@@ -182,10 +210,11 @@ _UNREAD = re.compile(
     r"|sftp|gh|ncat|nc|aria2c|git\s{1,9}(?:-\S{1,99}\s{1,9}){0,5}(?:push|pull|fetch|clone|ls-remote)|(?:npm|pnpm"
     r"|yarn|bun)\s{1,9}(?:i|ci|install|add|update)|(?:\S{0,99}python[\d.]*\s{1,9}-m\s{1,9})?pip3?\s{1,9}(?:install"
     r"|download)|uv\s{1,9}(?:sync|add|lock|pip\s{1,9}install)|poetry\s{1,9}(?:install|add|update)"
-    r"|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get|mod\s{1,9}(?:download|tidy)))\b"
+    r"|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get|mod\s{1,9}(?:download|tidy)))(?![\w-])"
 )
 
 
+_END_OF_COMMAND = re.compile(r"[;&|\n)`]")
 _AT_HOME = re.compile(r"(?:https?://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?(?:[/?#].*)?")
 _ELSEWHERE = re.compile(r"://|^[^@-].*\.[A-Za-z]|@.*:")
 
@@ -211,8 +240,22 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
     if name in _LOADS_BY_HTTP and _is_at_home(command):
         return SandboxNeed()
     if name in NETWORK and re.search(NETWORK[name], line):
-        return SandboxNeed("network", _NET, _is_by_http(name, line))
+        keys = name in _WITH_KEYS and re.search(_WITH_KEYS[name], line) is not None
+        return SandboxNeed("network", _NET, not keys and _is_by_http(name, line), keys)
     return _elsewhere(name, command, place, open_folders)
+
+
+def leaving_need(need: SandboxNeed) -> SandboxNeed:
+    """Return what a question about a command asks for."""
+    return SandboxNeed("outside", _KEYS) if need.keys else need
+
+
+def changes_git_settings(command: SimpleCommand) -> bool:
+    """Return True if a command that reads nothing is git's, and changes files of the repository that no sandboxed
+    command may change. In the sandbox, some do half of their work: `git branch -m` renames the branch and then
+    fails, so that it could not run again."""
+    words = normalize(command)
+    return words[:1] == ("git",) and _GIT_SETTINGS.search(f" {' '.join(words[1:])} ") is not None
 
 
 def _is_at_home(command: SimpleCommand) -> bool:
@@ -231,7 +274,19 @@ def _is_by_http(name: str, line: str) -> bool:
 
 def unread_need(line: str) -> SandboxNeed:
     """Return what a line that cannot be parsed plainly needs."""
-    return SandboxNeed("network", _NET) if _UNREAD.search(line) else SandboxNeed()
+    found = any(not _stays_at_home(line, each) for each in _UNREAD.finditer(line))
+    return SandboxNeed("network", _NET) if found else SandboxNeed()
+
+
+def _stays_at_home(line: str, found: re.Match[str]) -> bool:
+    """Return True if what was found fetches from a server of this machine: `curl -s "localhost:3000/$page"`."""
+    if not found.group().endswith(("curl", "wget")):
+        return False
+    end = _END_OF_COMMAND.search(line, found.end())
+    said = re.sub(r":\$\{?\w+\}?", ":1", line[found.end() : end.start() if end else None])
+    words = [word.strip("\"'") for word in said.split()]
+    others = [word for word in words if not _AT_HOME.fullmatch(word)]
+    return len(others) < len(words) and not any(_ELSEWHERE.search(each) or each[:1] == "$" for each in others)
 
 
 def _elsewhere(name: str, command: SimpleCommand, place: Cwd, folders: tuple[str, ...]) -> SandboxNeed:

@@ -1,10 +1,11 @@
 """Start a command line with the reach allowed to its call, and check afterwards for changes that would run
 later."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,6 +15,9 @@ from agent_cli.sandbox.profile.confinement import Confinement
 
 from ..kit.base import ToolContext
 from .shell_session import ShellStart
+
+if TYPE_CHECKING:
+    from agent_cli.sandbox.denial_detection import Denial
 
 
 class StartedCommand(msgspec.Struct, frozen=True):
@@ -142,27 +146,57 @@ async def notes_on_changes(start: StartedCommand, context: ToolContext, untruste
 
 def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolContext) -> dict[str, Any]:
     """Return what the sandbox blocked, as fields of the outcome; none if the command failed for another reason or
-    not at all."""
-    if start.confinement is None or not start.running.exit_code:
+    not at all. A pipe that ends with 0 has failed if one of its parts has: `make 2>&1 | tail` is a usual line."""
+    is_piped = not start.running.exit_code
+    code = start.running.exit_code or next((code for code in context.shell.pipe if code not in (0, _CUT_OFF)), 0)
+    if start.confinement is None or not code:
         return {}
     refused = context.egress.take_refused() if context.egress and start.proxied is not None else ()
     if refused:
         return {"blocked": f"the network ({', '.join(refused)})", "blocked_hosts": refused, "needs": "network"}
     from agent_cli.sandbox.denial_detection import detect_denial
 
-    found = detect_denial(start.running.exit_code, output, start.confinement, str(cwd))
-    if found is None:
+    found = detect_denial(code, output, _as_held(start.confinement, context), str(cwd))
+    if found is None or (is_piped and found.kind == "read" and _SEARCHES.search(output)):
         return {}
-    words = f"{_KEPT_FROM[found.kind]} {found.subject}".rstrip()
+    words = _in_words(found)
     if found.kind != "network":
         return {"blocked": words}
     hosts = (found.subject.partition(":")[0],) if _HOST_NAME.fullmatch(found.subject) else ()
     return {"blocked": words, "blocked_hosts": hosts, "needs": "network"}
 
 
+def unnoticed_denial(start: StartedCommand, output: str, cwd: Path, context: ToolContext) -> str:
+    """Return what the sandbox blocked in a part of a command that ended with 0, in words; empty for nothing. git,
+    for one, makes a branch although it cannot note what the branch tracks."""
+    if start.confinement is None or start.running.exit_code != 0:
+        return ""
+    from agent_cli.sandbox.denial_detection import detect_denied_file
+
+    found = detect_denied_file(output, _as_held(start.confinement, context), str(cwd))
+    return _in_words(found) if found is not None else ""
+
+
+def _as_held(confinement: Confinement, context: ToolContext) -> Confinement:
+    """Return the confinement with its folder for temporary files as this machine gives it: Landlock mounts
+    nothing, so `/tmp` itself is closed."""
+    if context.processes.enforced_level.mechanism != "landlock":
+        return confinement
+    return msgspec.structs.replace(confinement, writable=(*confinement.writable, confinement.tmp), tmp="")
+
+
+def _in_words(denial: "Denial") -> str:
+    return f"{_KEPT_FROM[denial.kind]} {denial.subject}".rstrip()
+
+
+_SEARCHES = lazy_regex(r"^(?:\S*/)?(?:e?grep|rg|ag|find|fd|ls|du|tree|wc|file|head|tail|cat|diff): ", re.MULTILINE)
+"""What said that it met a hidden file has read the others, and its pipe has not failed."""
+_CUT_OFF = 128 + 13
+"""Exit code of a program that wrote to a pipe without a reader."""
 _KEPT_FROM = {
     "write": "writing",
     "read": "reading",
+    "keys": "the use of your keys",
     "network": "the network",
     "privilege": "more rights",
     "namespace": "making a sandbox of its own",

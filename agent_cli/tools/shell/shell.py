@@ -17,7 +17,8 @@ from agent_cli.sandbox.process.runner import ProcessError, Running
 from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import OutputLog
 from .background_jobs import MAX_RUNNING, Job
-from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command
+from .brought_text import brings_text
+from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command, unnoticed_denial
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -107,6 +108,9 @@ class Shell(BasicTool):
         if context.leaves:
             model.append("it ran outside the sandbox, with the variables of the agent's start")
         output = log.text().rstrip("\n") or "(no output)"
+        blocked = sandbox_denial(start, output, came_from, context) if ended else {}
+        if ended and not blocked and (unnoticed := unnoticed_denial(start, output, came_from, context)):
+            model.append(f"{_UNNOTICED} {unnoticed}; if you need that part, run it by itself")
         return ToolOutcome(
             text="\n".join([output, *(f"[{note}]" for note in model)]),
             display="\n".join([output, *(f"[{note}]" for note in person[len(moved) + 1 :])]),
@@ -116,8 +120,11 @@ class Shell(BasicTool):
             job=job.id if job is not None else "",
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
             untrusted=untrusted,
-            **(sandbox_denial(start, output, came_from, context) if ended else {}),
+            **blocked,
         )
+
+
+_UNNOTICED = "a part of it may have failed, because the sandbox blocked"
 
 
 def _circumstances(params: ShellParams, context: ToolContext) -> Iterator[str]:
@@ -137,26 +144,12 @@ def _timeout(params: ShellParams, context: ToolContext) -> float:
     return min(max(wanted_s, _MIN_TIMEOUT_S), _MAX_TIMEOUT_S)
 
 
-_BRINGS_TEXT = lazy_regex(r"\b(curl|wget|gh|glab|lynx|w3m|httpie|xh|ssh|ftp|nc|ncat|telnet)\b")
-"""Programs that print text written by others."""
-_HOSTS = lazy_regex(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
-_OURSELVES = lazy_regex(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
-
-
 def _untrusted_source(command: str, start: StartedCommand, context: ToolContext) -> str:
     if start.confinement is not None and start.confinement.network == "none":
         connected = context.egress.connected if context.egress else 0
         if start.proxied is None or connected == start.proxied:
             return ""
     return brings_text(command)
-
-
-def brings_text(command: str) -> str:
-    """Return the source of untrusted text in a command's output; empty if it fetches none."""
-    found = _BRINGS_TEXT.search(command)
-    hosts = _HOSTS.findall(command)
-    is_ours = bool(hosts) and all(_OURSELVES.fullmatch(host) for host in hosts)
-    return f"the output of {found.group()}" if found and not is_ours else ""
 
 
 async def _watched(running: Running, params: ShellParams, log: OutputLog, context: ToolContext) -> bool:

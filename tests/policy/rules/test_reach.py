@@ -27,18 +27,30 @@ from tests.rows import each_row
     ("command", "wanted"),
     [
         ("make", "inside"), ("git commit -m x", "inside"), ("git add -A", "inside"), ("git stash", "inside"),
-        ("git checkout -b x", "inside"), ("git push", "network"), ("npm ci", "network"), ("curl https://x", "network"),
-        ("ssh h ls", "network"), ("rsync a h:b", "network"), ("rsync a b", "inside"), ("gh pr list", "network"),
+        ("git checkout -b x", "inside"), ("git push", "outside"), ("npm ci", "network"), ("curl https://x", "network"),
+        ("ssh h ls", "outside"), ("rsync a h:b", "outside"), ("rsync a b", "inside"), ("gh pr list", "outside"),
         ("docker pull x", "outside"), ("docker ps", "outside"), ("apt install x", "outside"), ("sudo make", "outside"),
         ("npm i -g x", "outside"), ("cp a /opt/b", "outside"), ("echo x > /opt/b", "outside"), ("tee ~/b", "outside"),
         ("cp a /tmp/b", "inside"), ("echo x > /tmp/b", "inside"), ("cat /tmp/b", "inside"), ("rm -rf /tmp/b", "inside"),
         ("cat .env", "outside"), ("cat /etc/hosts", "inside"), ("rm -rf /opt/x", "outside"), ("rm -rf .", "outside"),
-        ("git push --force", "network"), ("git reset --hard", "inside"), ("npm publish", "network"),
+        ("git push --force", "outside"), ("git reset --hard", "inside"), ("npm publish", "outside"),
         ("git config core.pager x", "outside"), ("echo x > .git/config", "outside"), ("cd /opt && make", "outside"),
         ("git -C /opt commit -m x", "outside"), ("git clone u /opt/x", "network"), ("timeout 9 npm ci", "network"),
         ("bash -c 'git fetch'", "network"), ("npm ci && cat .env", "outside"), ("echo $(date)", "inside"),
-        ("curl $URL", "network"), ("x=$(cat a); make", "inside"), ("pip --version", "inside"), ("npm -v", "inside"),
+        ("curl $URL", "network"), ("npm start & P=$!; sleep 1; curl -s localhost:3000/a | head -1; kill $P", "inside"),
+        ('for i in $(seq 9); do curl -sf "http://localhost:$PORT/up" && break; done', "inside"), ("ssh-keygen-x $A", "inside"),
+        ("curl localhost:1 $URL", "network"), ("curl localhost:1 & wget https://x/$A", "network"), ("curl localhost:1 x.org $A", "network"), ("x=$(cat a); make", "inside"), ("pip --version", "inside"), ("npm -v", "inside"),
         ("npm run install-all", "inside"), ("npm test", "inside"), ("git remote -v", "inside"), ("go build ./...", "inside"),
+        ("git fetch", "network"), ("git pull origin main", "network"), ("git clone https://h/x", "network"), ("rsync a h::b", "network"),
+        ("git clone git@h:x", "outside"), ("git fetch ssh://h/x main", "outside"), ("git push https://h/x", "outside"),
+        ("npm init -y", "inside"), ("npm init vite", "network"), ("npm login", "outside"), ("npm view x", "network"),
+        ("git remote add o u", "outside"), ("git remote", "inside"), ("git branch -m a b", "outside"), ("git branch -u o/a", "outside"),
+        ("git branch a", "inside"), ("git branch -d a", "inside"), ("git checkout -t o/a", "outside"), ("git switch a", "inside"),
+        ("git switch -c a", "inside"), ("git config user.name n", "outside"), ("git config user.name", "inside"), ("git -C src config user.name", "inside"),
+        ("git config --local user.name n", "outside"), ("git config --unset user.name", "outside"), ("git config set a.b c", "outside"),
+        ("git config --get-regexp a.b c", "inside"), ("git config --list", "inside"),
+        ("git config -f a.ini a.b c", "inside"), ("git worktree add w", "outside"), ("git worktree list", "inside"),
+        ("git submodule update --init", "outside"), ("git submodule status", "inside"), ("git -C src remote rm o", "outside"),
         ("npm start & sleep 1; kill %1", "inside"), ("make & kill -9 %% %make; wait", "inside"), ("kill 999 %1", "outside"),
         ("kill -9 999", "outside"), ("pkill %1", "outside"), ("go test ./...", "inside"), ("yarn test", "inside"), ("uv run pytest", "inside"), ("python -m pip list", "inside"),
     ],
@@ -93,8 +105,34 @@ def test_no_command_rides_out_of_the_sandbox_on_another(rules: tuple[str, ...], 
 
 
 def test_a_question_covers_what_all_parts_need() -> None:
-    verdict = run("npm ci && npm test && git push", ruled("allow shell(npm ci)"))
+    verdict = run("npm ci && npm test && git fetch", ruled("allow shell(npm ci)"))
     assert isinstance(verdict, Ask) and verdict.reach == "network" and verdict.grant == ""
+    verdict = run("git add -A && git commit -m x && git push", ruled())
+    assert isinstance(verdict, Ask) and verdict.reach == "outside" and "your keys" in verdict.reason
+    verdict = run("echo x > a && git commit -am x && git push", ruled(mode="ask"))
+    assert isinstance(verdict, Ask) and verdict.reach == "outside" and "your keys" in verdict.reason
+
+
+def test_what_needs_keys_of_the_user_has_the_network_alone_where_a_rule_decides() -> None:
+    assert run("git push", ruled("allow shell(git push)")) == Allow("allow shell(git push) (test)", "network")
+    closed = run("git push", ruled("deny outside"))
+    assert closed == Ask(
+        "mode auto-edit", "`git push` needs the network", "shell(git push)", "network", by_mode=True
+    )
+    asked = run("git push", ruled())
+    assert isinstance(asked, Ask) and asked.grant == "outside(git push)"
+    assert reach(run("git push", ruled("ask shell(git push)"))) == "outside"
+    assert reach(run("git push", ruled(f"allow {asked.grant}"))) == "outside"
+    assert reach(run("git push", ruled(mode="yolo", sandboxed=False))) == "network"
+
+
+@each_row("command", ["git remote add o u", "git branch -m a b", "git submodule update"])
+def test_settings_of_a_repository_that_is_yet_to_be_made_can_be_written(command: str) -> None:
+    settings = "changes settings of the repository"
+    found = run(command, ruled())
+    assert isinstance(found, Ask) and settings in found.reason
+    assert settings not in str(run(command, ruled(is_repository=lambda folder: False)))
+    assert settings not in str(run(command, ruled(mode="ask", sandboxed=False)))
     asks = [Ask("a", "r"), Allow("b", "network"), Allow("c", "inside")]
     assert reach(strictest(asks)) == "network" and reach(combine(asks)) == "network"
     assert reach(combine([Allow("a", "network"), Allow("b", "outside")])) == "outside"
