@@ -349,11 +349,54 @@ async def test_without_settings_the_environment_decides_nothing(
         {"resume": "last", "fork": "last"},
         {"settings": "some"},
         {"tools": ["nope"]},
+        {"tools": "shell"},
+        {"tools": [print]},
+        {"timeout": "5"},
+        {"timeout": float("nan")},
+        {"timeout": -1},
+        {"cost_usd": True},
+        {"max_turns": 2.5},
+        {"cwd": 5},
+        {"state": ""},
+        {"approve": "no"},
+        {"approve_timeout": 0},
+        {"hooks": [print]},
+        {"agents": {"x": "y"}},
+        {"config": []},
+        {"budget": 5},
+        {"fork": ""},
+        {"save": "no"},
+        {"system_prompt": 5},
     ],
 )
-async def test_wrong_options_are_misuse(machine: Machine, wrong: Mapping[str, Any]) -> None:
-    with pytest.raises(AgentError):
+async def test_wrong_options_are_misuse_and_named(machine: Machine, wrong: Mapping[str, Any]) -> None:
+    with pytest.raises(AgentError, match="nope" if wrong == {"tools": ["nope"]} else min(wrong)):
         await machine.agent(**wrong).__aenter__()
+
+
+async def test_an_option_that_is_none_counts_as_omitted(machine: Machine) -> None:
+    machine.script(Reply(text="done"))
+    none = dict.fromkeys(("mode", "timeout", "tools", "save", "resume", "fork", "config", "hooks", "approve"))
+    async with machine.agent(**none) as agent:
+        assert (await agent.run("go")).text == "done"
+        assert len(list(machine.state.glob("sessions/*/*.json"))) == 1
+
+
+def test_a_message_about_an_option_has_no_value_of_a_dict() -> None:
+    with pytest.raises(AgentError) as caught:
+        Agent(mcp_servers={"tracker": "secret-token"})  # type: ignore[dict-item]
+    assert "tracker" in str(caught.value) and "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "more"), [(5, {}), (None, {}), (b"go", {}), ("go", {"images": "a.png"}), ("go", {"images": [5]})]
+)
+async def test_wrong_arguments_are_misuse(machine: Machine, prompt: Any, more: dict[str, Any]) -> None:
+    async with machine.agent() as agent:
+        with pytest.raises(AgentError, match="the prompt is" if not more else "images is"):
+            await agent.run(prompt, **more)
+        with pytest.raises(AgentError, match="turns is"):
+            await agent.undo("1")  # type: ignore[arg-type]
 
 
 async def test_an_agent_that_is_not_open_is_misuse(machine: Machine) -> None:
