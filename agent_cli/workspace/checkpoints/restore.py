@@ -59,8 +59,8 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def is_gone(self) -> bool:
-        """True if the path was to be deleted and is already, as after a restore that was killed: the folder that it
-        was in may be left, empty."""
+        """True if the path was to be deleted and is already, as after a restore that was killed: the folder that
+        it was in may be left, empty."""
         return not (self.reason or self.start.blob or self.end.blob)
 
 
