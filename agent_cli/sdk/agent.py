@@ -20,7 +20,7 @@ from .opening import answers_of, open_engine, session_file
 from .option_checks import checked
 from .options import AgentError, AgentOptions
 from .result import Result, result_of
-from .session import Session
+from .session import Session, to_its_end
 
 if TYPE_CHECKING:
     from agent_cli.bootstrap.session_builder import OpenSession
@@ -66,7 +66,7 @@ class Agent:
     async def __aexit__(self, *error: object) -> None:
         """Stop running work, save and end the session. Prompts of other tasks end with it."""
         self._session = None
-        await asyncio.shield(self._running.aclose())
+        await to_its_end(self._running.aclose())
 
     @property
     def session_id(self) -> str:
