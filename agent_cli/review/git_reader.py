@@ -89,6 +89,11 @@ class GitReader:
         """Return the first parent of a commit; empty for a root commit."""
         return await self.commit(f"{commit}^1")
 
+    async def is_cut_off(self, commit: str) -> bool:
+        """Return True if a commit has parents that a shallow clone lacks."""
+        head = (await self._say("cat-file", "commit", commit)).partition(b"\n\n")[0]
+        return b"\nparent " in head and not await self.parent(commit)
+
     async def merge_base(self, one: str, other: str) -> str:
         """Return the best common ancestor of two commits; empty if there is none."""
         try:
