@@ -55,4 +55,5 @@ fi
 if [[ "$EVENT" == "pull_request" && -n "${HEAD_COMMIT:-}" && "$(checked_out)" != "$HEAD_COMMIT" ]]; then
   refuse "check out the head of the pull request: actions/checkout with its ref github.event.pull_request.head.sha"
 fi
-echo "conclusion=allowed" >> "$GITHUB_OUTPUT"
+# It stands if the installation fails, or the review ends before it can write its own.
+echo "conclusion=incomplete" >> "$GITHUB_OUTPUT"

@@ -14,6 +14,7 @@ done
 
 if [[ ! "$API_KEY_VARIABLE" =~ ^[A-Z][A-Z0-9_]*_(API_KEY|TOKEN)$ ]]; then
   echo "::error title=agent review::api-key-variable is the name of a variable such as ANTHROPIC_API_KEY"
+  echo "exit-code=2" >> "$GITHUB_OUTPUT"
   exit 2
 fi
 base="${BASE:-${BASE_BRANCH:+origin/$BASE_BRANCH}}"

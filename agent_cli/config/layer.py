@@ -65,6 +65,8 @@ def check(layer: Layer) -> None:
         msgspec.convert(layer.values, Config, strict=strict)
     except msgspec.ValidationError as error:
         raise ConfigError(_explain(layer, str(error), strict)) from None
+    except UnicodeEncodeError as error:  # of a key, or where a word of several is expected
+        raise ConfigError(f"{layer.name}: {error.object!r} is not UTF-8 text") from None
 
 
 def _write_out_switches(values: dict[str, Any]) -> None:

@@ -40,6 +40,8 @@ _LARGEST_REFS = 50_000_000
 _MOST_PATHS = 400
 """Maximum number of paths in a command line."""
 _REF = lazy_regex(r"(?!-)[^\x00-\x20\x7f:?*\[\\]+")
+_LACKING = lazy_regex(r"unable to read|missing|bad object|single revision|could not get object")
+"""What git says of an object that is not there."""
 _ODD = lazy_regex(r"""[\x00-\x1f\x7f"\\]""")
 """Characters that make git quote a path."""
 _DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "-l1000", "--full-index", "-z")
@@ -67,9 +69,11 @@ class GitReader:
     """git on a repository; created by `git_reader`."""
 
     def __init__(self, git: PrivateGit, place: GitFolder, known: Mapping[str, str]) -> None:
-        """`known` are the settings of the repository, of which only `core.fileMode` is used."""
+        """`known` are the settings of the repository; only `core.fileMode`, and whether it is a partial clone, are
+        used."""
         has_modes = known.get("core.filemode", "true").lower() != "false"
         self._of_files = ("-c", f"core.fileMode={str(has_modes).lower()}")
+        self._is_partial = any(name.endswith((".promisor", ".partialclone")) for name in known)
         self._git = git
         self._index = git.folder / "index"
         self.top = Path(place.top)
@@ -88,6 +92,11 @@ class GitReader:
     async def parent(self, commit: str) -> str:
         """Return the first parent of a commit; empty for a root commit."""
         return await self.commit(f"{commit}^1")
+
+    async def is_cut_off(self, commit: str) -> bool:
+        """Return True if a commit has parents that a shallow clone lacks."""
+        head = (await self._say("cat-file", "commit", commit)).partition(b"\n\n")[0]
+        return b"\nparent " in head and not await self.parent(commit)
 
     async def merge_base(self, one: str, other: str) -> str:
         """Return the best common ancestor of two commits; empty if there is none."""
@@ -226,6 +235,10 @@ class GitReader:
     ) -> bytes:
         try:
             return await self._git(*arguments, work=work, index=index, input=input)
+        except GitFailed as error:
+            is_lacking = self._is_partial and _LACKING.search(str(error))
+            advice = "; `git diff` or `git show` of the same versions fetches what this partial clone lacks"
+            raise ReviewError(f"{error}{advice if is_lacking else ''}") from error
         except CheckpointError as error:
             raise ReviewError(str(error)) from error
 

@@ -145,6 +145,11 @@ async def _branch(git: GitReader, ref: str, head: str) -> tuple[Target, tuple[st
 async def _commit(git: GitReader, ref: str) -> tuple[Target, tuple[str, str]]:
     if not (commit := await git.commit(ref)):
         raise ReviewError(f"--commit {ref}: there is no such commit here")
+    if await git.is_cut_off(commit):
+        raise ReviewError(
+            f"--commit {ref}: this shallow clone lacks the commit before it, so all files would count as new."
+            " Fetch more of the history, as with `git fetch --deepen=1` or `fetch-depth: 2`"
+        )
     parent = await git.parent(commit)
     trees = (await git.tree(parent), await git.tree(commit))
     return Target("commit", f"the commit {commit[:12]}", commit, parent, ""), trees

@@ -17,9 +17,10 @@ from agent_cli.protocol.operations import Redo, Undo, UserInput
 from agent_cli.protocol.run_outcome import RunOutcome
 
 from .opening import answers_of, open_engine, session_file
-from .options import AgentError, AgentOptions, checked
+from .option_checks import checked
+from .options import AgentError, AgentOptions
 from .result import Result, result_of
-from .session import Session
+from .session import Session, to_its_end
 
 if TYPE_CHECKING:
     from agent_cli.bootstrap.session_builder import OpenSession
@@ -65,7 +66,7 @@ class Agent:
     async def __aexit__(self, *error: object) -> None:
         """Stop running work, save and end the session. Prompts of other tasks end with it."""
         self._session = None
-        await asyncio.shield(self._running.aclose())
+        await to_its_end(self._running.aclose())
 
     @property
     def session_id(self) -> str:
@@ -132,6 +133,8 @@ class Agent:
         Raises:
             AgentError: there is nothing to undo, or it failed.
         """
+        if not isinstance(turns, int) or turns < 1:
+            raise AgentError(f"turns is a whole number of at least 1, not {turns!r}")
         return await self._restored(Undo(turns))
 
     async def redo(self) -> RestoreReport:
@@ -249,8 +252,12 @@ def _shape(output: Any) -> "Shape | None":
 
 
 def _input(prompt: str, images: Sequence[str | Path], shape: "Shape | None") -> UserInput:
+    if not isinstance(prompt, str):
+        raise AgentError(f"the prompt is a text, not of the type {type(prompt).__name__}")
     if not prompt.strip():
         raise AgentError("the prompt is empty")
+    if isinstance(images, str | Path) or not all(isinstance(each, str | Path) for each in images):
+        raise AgentError("images is a list of paths")
     text = f"{prompt}\n\n{shape.request}" if shape is not None else prompt
     schema = shape.definition if shape is not None else None
     if not images:

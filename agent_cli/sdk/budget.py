@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from .options import AgentError
+from .options import AgentError, is_amount
 
 if TYPE_CHECKING:
     from agent_cli.engine.model_calls.budget import SharedBudget
@@ -19,8 +19,8 @@ class Budget:
 
     def __init__(self, cost_usd: float) -> None:
         """`cost_usd` is the limit in US dollars."""
-        if not cost_usd > 0:
-            raise AgentError(f"a budget is greater than 0, not {cost_usd!r}")
+        if not is_amount(cost_usd):
+            raise AgentError(f"a budget is a number greater than 0, not {cost_usd!r}")
         self.cost_usd = cost_usd
         self._shared: SharedBudget | None = None
 

@@ -1,8 +1,9 @@
 """The options of an agent."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 from agent_cli.protocol.actions import Mode, SandboxLevel
 from agent_cli.protocol.usage import Effort
@@ -97,19 +98,6 @@ class AgentOptions(TypedDict, total=False):
     """Work on a copy of a session: `last` of the folder, or an id, name or file."""
 
 
-def checked(options: Mapping[str, Any]) -> AgentOptions:
-    """Return the options after checking that each exists.
-
-    Raises:
-        AgentError: one is unknown, or two exclude each other.
-    """
-    for name in options:
-        if name not in AgentOptions.__annotations__:
-            raise AgentError(
-                f"there is no option {name!r}; the options are {', '.join(AgentOptions.__annotations__)}"
-            )
-    if "resume" in options and "fork" in options:
-        raise AgentError("resume and fork exclude each other: fork copies the session that it names")
-    if options.get("settings", "all") not in get_args(SettingsFiles):
-        raise AgentError(f"settings is one of {', '.join(get_args(SettingsFiles))}, not {options['settings']!r}")
-    return cast(AgentOptions, dict(options))
+def is_amount(value: object) -> bool:
+    """Return True for a number greater than 0."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf

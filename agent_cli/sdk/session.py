@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from typing import Any
 
 import msgspec
 
@@ -97,7 +98,7 @@ class Session:
         finally:
             if not has_ended:
                 self._is_stopping = True
-                await asyncio.shield(self._stopped(submission))
+                await to_its_end(self._stopped(submission))
 
     @contextlib.asynccontextmanager
     async def time_limit(self, timeout_s: float | None) -> AsyncIterator[None]:
@@ -156,6 +157,21 @@ class Session:
                 await self.client.submit(await self._answers.approval(event, warn))
             case ev.QuestionAsked():
                 await self.client.submit(await self._answers.reply(event, warn))
+
+
+async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await work to its end, however often the waiting task is cancelled meanwhile, and raise that afterwards.
+    Cancel scopes of anyio, and so of many web servers, cancel again and again."""
+    task, cancelled = asyncio.ensure_future(work), None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 def _ends(event: ev.AnyEvent, submission: str) -> bool:

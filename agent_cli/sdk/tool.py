@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import json
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
@@ -19,7 +20,7 @@ class FunctionTool(Generic[P, R]):
     """A function as a tool. It can still be called as a function.
 
     Raises:
-        AgentError: a parameter has no type that a schema can express, or there is no docstring.
+        AgentError: a parameter has no type that a schema can express, there is no docstring, or it is a generator.
     """
 
     def __init__(self, function: Callable[P, R], *, name: str, reads: bool) -> None:
@@ -29,6 +30,10 @@ class FunctionTool(Generic[P, R]):
         self.description = inspect.getdoc(function) or ""
         if not self.description:
             raise AgentError(f"the tool {name} has no docstring, which tells the model what it does")
+        if any(
+            kind(inspect.unwrap(function)) for kind in (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+        ):
+            raise AgentError(f"the tool {name} is a generator; let it return a text or a list instead")
         self.Params = _params(function, name)
         if reads:
             self.actions = lambda params, context: ()
@@ -38,16 +43,24 @@ class FunctionTool(Generic[P, R]):
 
     @property
     def run(self) -> Callable[[Any, Any], Any]:
-        """The function in the form in which tools are run; async if the function is."""
+        """The function in the form in which tools are run; async if the function is, also inside a decorator."""
         function: Callable[..., Any] = self._function
 
         async def run_async(params: Any, context: Any) -> Any:
             return _said(await function(**msgspec.structs.asdict(params)))
 
+        async def run_decorated(params: Any, context: Any) -> Any:
+            from agent_cli.tools.plugins import in_a_thread
+
+            value = await in_a_thread(lambda: function(**msgspec.structs.asdict(params)))
+            return _said(await value if inspect.isawaitable(value) else value)
+
         def run(params: Any, context: Any) -> Any:
             return _said(function(**msgspec.structs.asdict(params)))
 
-        return run_async if inspect.iscoroutinefunction(function) else run
+        if inspect.iscoroutinefunction(function):
+            return run_async
+        return run_decorated if inspect.iscoroutinefunction(inspect.unwrap(function)) else run
 
 
 @overload
@@ -78,6 +91,8 @@ def tool(function: Any = None, /, *, name: str = "", reads: bool = False) -> Any
     """
 
     def made(function: Callable[P, R]) -> FunctionTool[P, R]:
+        if not inspect.isroutine(function):
+            raise AgentError(f"a tool is a function, not {function!r}: write one that calls it")
         return FunctionTool(function, name=name or function.__name__, reads=reads)
 
     return made if function is None else made(function)
@@ -134,4 +149,7 @@ def _said(value: Any) -> Any:
 
     if value is None or isinstance(value, str | ToolOutcome):
         return value
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    try:
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    except UnicodeEncodeError:  # half a character, as in a file name that is not UTF-8
+        return json.dumps(msgspec.to_builtins(value, enc_hook=str, str_keys=True))

@@ -54,6 +54,13 @@ def test_outputs_refer_to_steps_and_to_what_these_write() -> None:
             assert step in ids and (f"{name}=" in scripts[step] or f'"{name}"' in scripts[step])
 
 
+def test_each_conclusion_is_one_that_is_documented() -> None:
+    """Whatever ends the job before the review does: what the guard wrote is then the conclusion."""
+    scripts = "".join((ACTION / name).read_text() for name in ("guard.sh", "review.sh"))
+    documented = set(re.findall(r"\w+", DEFINITION["outputs"]["conclusion"]["description"])) - {"or"}
+    assert set(re.findall(r"\bconclusion=(\w+)", scripts)) == documented
+
+
 def test_the_key_is_given_to_one_step_and_the_token_to_another() -> None:
     keyed = [
         step.get("id") for step in STEPS if any("api-key }}" in value for value in step.get("env", {}).values())
@@ -129,7 +136,7 @@ def test_who_may_start_a_review(tmp_path: Path, case: str) -> None:
     env = {**USUAL, "HEAD_COMMIT": head, "BASE_COMMIT": "0" * 40, **changes}
     env["BASE_COMMIT"] = head if env["BASE_COMMIT"] == "HEAD" else env["BASE_COMMIT"]
     code, said, outputs = run("guard.sh", tmp_path, env)
-    assert (code, outputs) == ((1, {"conclusion": "refused"}) if refusal else (0, {"conclusion": "allowed"}))
+    assert (code, outputs) == ((1, {"conclusion": "refused"}) if refusal else (0, {"conclusion": "incomplete"}))
     assert refusal in said and said.count("::error") == bool(refusal) and "\n::add-mask" not in said
 
 
@@ -175,7 +182,7 @@ def test_the_key_is_in_the_environment_of_the_program_and_nowhere_else(tmp_path:
     assert "ANTHROPIC_API_KEY=sk-secret\n" in env and env.count("sk-secret") == 1 and "GH_TOKEN" not in env
     assert "sk-secret" not in said + "".join(arguments)
     refused = reviewed(tmp_path, API_KEY_VARIABLE="LD_PRELOAD")
-    assert refused[0] == 2 and "api-key-variable" in refused[1]
+    assert refused[0] == 2 and "api-key-variable" in refused[1] and refused[2] == {"exit-code": "2"}
 
 
 def test_the_first_push_has_no_earlier_review(tmp_path: Path) -> None:

@@ -186,6 +186,7 @@ def test_set_says_what_is_wrong(text: str, message: str) -> None:
     ("text", "message"),
     [
         ("limit.turns=3", "--set limit.turns: unknown key `limit`; did you mean `limits`?"),
+        ("\udcff=3", "--set \udcff: '\\udcff' is not UTF-8 text"),
         ("limits.turns=many", "--set limits.turns: write a whole number or null, not the text 'many'"),
         ("permissions.deny=shell", "--set permissions.deny: write a list, not the text 'shell'"),
         ("ui.plain=3", "--set ui.plain: write true or false, not the number 3"),

@@ -266,6 +266,18 @@ def test_a_workspace_in_shared_memory_is_one_like_any_other(world: World, before
 
 @pytest.mark.parametrize("before", EACH_SANDBOX)
 @on_x86_64
+def test_a_folder_for_temporary_files_of_the_users_counts_as_no_change_by_a_command(
+    world: World, tmp_path: Path, before: tuple[str, ...]
+) -> None:
+    """macOS, CI and clusters set one; every command after the first would be asked about."""
+    world.script(shell("cat a"), shell("ls"), shell("export TMPDIR=$TMPDIR/own"), shell("ls"), Reply(text="done"))
+    done = world.run("run", "go", before=before, env={"TMPDIR": str(tmp_path)})
+    assert done.code == 6, done
+    assert [record["status"] for record in world.records("tool_result")] == ["failed", "ok", "denied", "ok"]
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
 def test_what_it_kept_back_is_told_where_nobody_can_be_asked(world: World, before: tuple[str, ...]) -> None:
     place = Path.home() / f"agent-test-{os.getpid()}"
     (told,) = in_auto_edit(world, f'python3 -c \'open("{place}", "w")\'', before=before)

@@ -44,6 +44,31 @@ async def test_one_commit_and_the_first_one(tmp_path: Path) -> None:
     assert (found.target.head, [each.path for each in found.files]) == (first, ["a.py"])
 
 
+async def test_the_oldest_commit_of_a_shallow_clone_is_not_taken_for_the_first(tmp_path: Path) -> None:
+    """CI clones like that; the whole repository would be reviewed as new."""
+    committed(tmp_path / "origin", {"a.py": "1\n"})
+    head = committed(tmp_path / "origin", {"b.py": "1\n"})
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{tmp_path}/origin", "clone")
+    with pytest.raises(ReviewError, match="fetch-depth: 2"):
+        await material_of(tmp_path / "clone", Selection("commit", head))
+    git(tmp_path / "clone", "fetch", "-q", "--deepen=1")
+    found = await material_of(tmp_path / "clone", Selection("commit", head))
+    assert [each.path for each in found.files] == ["b.py"]
+
+
+async def test_what_a_partial_clone_lacks_is_said_and_how_to_fetch_it(tmp_path: Path) -> None:
+    origin = tmp_path / "origin"
+    committed(origin, {"a.py": "1\n"})
+    head = committed(origin, {"a.py": "2\n"})
+    git(origin, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--filter=blob:none", f"file://{origin}", "clone")
+    with pytest.raises(ReviewError, match=r"git show.*partial clone"):
+        await material_of(tmp_path / "clone", Selection("commit", head))
+    git(tmp_path / "clone", "show", head)
+    found = await material_of(tmp_path / "clone", Selection("commit", head))
+    assert [each.path for each in found.files] == ["a.py"]
+
+
 async def test_no_base_and_no_common_commit(tmp_path: Path) -> None:
     committed(tmp_path, {"a.py": "1\n"})
     git(tmp_path, "branch", "-qm", "topic")

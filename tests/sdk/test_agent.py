@@ -22,6 +22,7 @@ from agent_cli.events import (
     SessionStarted,
     TextDelta,
     ToolCallFinished,
+    ToolOutput,
     TurnCompleted,
     TurnStarted,
 )
@@ -122,6 +123,56 @@ async def test_cancelling_the_task_interrupts_the_turn_and_the_agent_goes_on(mac
         assert (await agent.run("and now?")).text == "here"
         ends = [type(each).__name__ for each in agent.replay() if isinstance(each, get_args(events.AnyEvent))]
     assert "TurnAborted" in ends
+
+
+STUBBORN = Reply(calls=(Call("shell", {"command": "trap '' TERM; echo begun; while :; do sleep 0.1; done"}),))
+
+
+async def cancelled_again_and_again(task: "asyncio.Task[None]") -> None:
+    """As cancel scopes of anyio do, and so many web servers when a client goes."""
+    for _ in range(5):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_prompt_that_is_cancelled_again_and_again_takes_no_events_of_the_next(machine: Machine) -> None:
+    machine.script(STUBBORN, Reply(text="here and now", piece=1))
+    async with machine.agent(mode="yolo") as agent, asyncio.timeout(60):
+        begun = asyncio.Event()
+
+        async def watch() -> None:
+            async for event in agent.stream("slow"):
+                if isinstance(event, ToolOutput):
+                    begun.set()
+
+        task = asyncio.create_task(watch())
+        await begun.wait()
+        await cancelled_again_and_again(task)
+        kinds = [type(event).__name__ async for event in agent.stream("and now?")]
+        assert (kinds[0], kinds[-1], agent.result.text) == ("TurnStarted", "TurnCompleted", "here and now")
+
+
+async def test_a_block_that_is_cancelled_again_and_again_is_left_when_the_session_has_ended(
+    machine: Machine,
+) -> None:
+    machine.script(STUBBORN, Reply(text="here"))
+    begun, ids = asyncio.Event(), []
+
+    async def work() -> None:
+        async with machine.agent(mode="yolo") as agent:
+            ids.append(agent.session_id)
+            async for event in agent.stream("slow"):
+                if isinstance(event, ToolOutput):
+                    begun.set()
+
+    async with asyncio.timeout(60):
+        task = asyncio.create_task(work())
+        await begun.wait()
+        await cancelled_again_and_again(task)
+        async with machine.agent(resume=ids[0]) as agent:
+            assert (await agent.run("and now?")).text == "here"
 
 
 async def test_leaving_the_loop_interrupts_the_turn(machine: Machine) -> None:
@@ -380,11 +431,54 @@ async def test_without_settings_the_environment_decides_nothing(
         {"resume": "last", "fork": "last"},
         {"settings": "some"},
         {"tools": ["nope"]},
+        {"tools": "shell"},
+        {"tools": [print]},
+        {"timeout": "5"},
+        {"timeout": float("nan")},
+        {"timeout": -1},
+        {"cost_usd": True},
+        {"max_turns": 2.5},
+        {"cwd": 5},
+        {"state": ""},
+        {"approve": "no"},
+        {"approve_timeout": 0},
+        {"hooks": [print]},
+        {"agents": {"x": "y"}},
+        {"config": []},
+        {"budget": 5},
+        {"fork": ""},
+        {"save": "no"},
+        {"system_prompt": 5},
     ],
 )
-async def test_wrong_options_are_misuse(machine: Machine, wrong: Mapping[str, Any]) -> None:
-    with pytest.raises(AgentError):
+async def test_wrong_options_are_misuse_and_named(machine: Machine, wrong: Mapping[str, Any]) -> None:
+    with pytest.raises(AgentError, match="nope" if wrong == {"tools": ["nope"]} else min(wrong)):
         await machine.agent(**wrong).__aenter__()
+
+
+async def test_an_option_that_is_none_counts_as_omitted(machine: Machine) -> None:
+    machine.script(Reply(text="done"))
+    none = dict.fromkeys(("mode", "timeout", "tools", "save", "resume", "fork", "config", "hooks", "approve"))
+    async with machine.agent(**none) as agent:
+        assert (await agent.run("go")).text == "done"
+        assert len(list(machine.state.glob("sessions/*/*.json"))) == 1
+
+
+def test_a_message_about_an_option_has_no_value_of_a_dict() -> None:
+    with pytest.raises(AgentError) as caught:
+        Agent(mcp_servers={"tracker": "secret-token"})  # type: ignore[dict-item]
+    assert "tracker" in str(caught.value) and "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "more"), [(5, {}), (None, {}), (b"go", {}), ("go", {"images": "a.png"}), ("go", {"images": [5]})]
+)
+async def test_wrong_arguments_are_misuse(machine: Machine, prompt: Any, more: dict[str, Any]) -> None:
+    async with machine.agent() as agent:
+        with pytest.raises(AgentError, match="the prompt is" if not more else "images is"):
+            await agent.run(prompt, **more)
+        with pytest.raises(AgentError, match="turns is"):
+            await agent.undo("1")  # type: ignore[arg-type]
 
 
 async def test_an_agent_that_is_not_open_is_misuse(machine: Machine) -> None:

@@ -1,6 +1,8 @@
 """Tools that are plain functions: what the model is told of them, when they run, and what it reads."""
 
 import asyncio
+import functools
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -126,6 +128,66 @@ def test_what_cannot_be_a_tool_is_misuse() -> None:
         @tool
         def many(*what: str) -> None:
             """Do it."""
+
+    with pytest.raises(AgentError, match="generator"):
+
+        @tool
+        def lines(path: str) -> Iterator[str]:
+            """Do it."""
+            yield path
+
+    for nameless in (functools.partial(print, sep=""), "print", None):
+        with pytest.raises(AgentError, match="a tool is a function"):
+            tool()(nameless)  # type: ignore[arg-type]
+
+
+async def test_a_decorated_async_function_is_awaited(machine: Machine) -> None:
+    def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def inner(*args: Any, **named: Any) -> Any:
+            return function(*args, **named)
+
+        return inner
+
+    @tool(reads=True)
+    @logged
+    async def ticket(number: int) -> str:
+        """A ticket."""
+        await asyncio.sleep(0)
+        return f"ticket {number}"
+
+    def waiting(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def inner(*args: Any, **named: Any) -> Any:
+            return asyncio.run(function(*args, **named))
+
+        return inner
+
+    @tool(reads=True)
+    @waiting
+    async def door(number: int) -> str:
+        """A door."""
+        await asyncio.sleep(0)
+        return f"door {number}"
+
+    calls = (Call("ticket", {"number": 7}), Call("door", {"number": 8}))
+    machine.script(Reply(calls=calls), Reply(text="done"))
+    async with machine.agent(tools=[ticket, door]) as agent:
+        await agent.run("go")
+    first, second = [each["content"] for each in machine.server.requests[-1].body["messages"][-2:]]
+    assert "ticket 7" in first and "door 8" in second
+
+
+async def test_a_value_with_half_a_character_is_given_as_json(machine: Machine) -> None:
+    @tool(reads=True)
+    def names() -> list[str]:
+        """File names."""
+        return ["a\udcff"]
+
+    machine.script(Reply(calls=(Call("names"),)), Reply(text="done"))
+    async with machine.agent(tools=[names]) as agent:
+        await agent.run("go")
+    assert '["a\\udcff"]' in machine.server.requests[-1].body["messages"][-1]["content"]
 
 
 async def test_names_and_types_that_cannot_be_are_misuse(machine: Machine) -> None:

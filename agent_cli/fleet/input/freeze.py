@@ -132,6 +132,9 @@ class Freezer:
                 done = await self._run(["git", *words], cwd=path)
             except (ProcessError, OSError, TimeoutError) as error:
                 raise InputError(f"{entry.place}: {error}") from error
+            if done.exit_code and (said := " ".join(done.stderr.decode("utf-8", "replace").split())):
+                # A name that is no commit is refused in silence.
+                raise InputError(f"{entry.place}: git cannot read {path}: {said.removeprefix('fatal: ')}")
             self._commits[key] = done.stdout.decode("utf-8", "replace").strip() if done.exit_code == 0 else ""
         if not self._commits[key]:
             raise InputError(f"{entry.place}: `{ref}` names no commit in {path}")

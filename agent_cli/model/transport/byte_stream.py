@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections import deque
+from typing import cast
 
 _MOST_BUFFERED = 262_144
 """Bytes buffered for reading before the peer is paused."""
@@ -88,8 +89,7 @@ class ByteStream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Implement `asyncio.Protocol`."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # those of other event loops are no subclasses
 
     def data_received(self, data: bytes) -> None:
         """Implement `asyncio.Protocol`."""

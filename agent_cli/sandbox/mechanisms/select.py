@@ -69,13 +69,12 @@ def spawn_request(
             shared = network if confinement.network == "none" else ()
             return _by_bubblewrap(mechanism, confinement, argv, env, os.path.abspath(cwd), shared, real)
         case "landlock":
-            return _by_landlock(confinement, argv, env, os.path.abspath(cwd), real)
+            return _by_landlock(mechanism, confinement, argv, env, os.path.abspath(cwd), real)
         case "seatbelt":
             from .seatbelt import profile
 
-            return SpawnRequest(
-                (mechanism.program, "-p", profile(confinement), *argv), _with_tmp(env, confinement.tmp), None
-            )
+            words = (mechanism.program, "-p", profile(confinement), *argv)
+            return SpawnRequest(words, _with_tmp(mechanism, confinement, env), None)
         case _:
             raise OSError(errno.ENOSYS, "commands cannot be confined on this machine")
 
@@ -120,7 +119,7 @@ def _by_bubblewrap(
         own_proc=mechanism.own_proc,
         own_network=not entered,
     )
-    inner = _with_tmp(env, "/tmp" if confinement.is_bounded else "")
+    inner = _with_tmp(mechanism, confinement, env)
     if len(words) + 3 * len(inner) > _MOST_BUBBLEWRAP_ARGUMENTS:
         raise OSError(errno.E2BIG, "too many variables, or too many hidden and writable paths")
     families = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
@@ -173,11 +172,16 @@ def _make_way(tmp: str, places: Sequence[str]) -> None:
 
 
 def _by_landlock(
-    confinement: Confinement, argv: Sequence[str], env: Mapping[str, str], cwd: str, real: RealPaths
+    mechanism: Mechanism,
+    confinement: Confinement,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    real: RealPaths,
 ) -> SpawnRequest:
     from . import landlock, seccomp
 
-    inner = _with_tmp(env, confinement.tmp)
+    inner = _with_tmp(mechanism, confinement, env)
     rules = landlock.rules(confinement, cwd, os.environ, real)
     if any(b"\0" in path for _, path in rules):
         raise ValueError("embedded null byte")
@@ -185,6 +189,14 @@ def _by_landlock(
     return SpawnRequest(tuple(argv), inner, ("landlock", rules, filter_program))
 
 
-def _with_tmp(env: Mapping[str, str], tmp: str) -> dict[str, str]:
-    """Return the environment with `TMPDIR` set to the folder for temporary files."""
+def _with_tmp(mechanism: Mechanism, confinement: Confinement, env: Mapping[str, str]) -> dict[str, str]:
+    tmp = tmp_of(mechanism, confinement)
     return {**env, "TMPDIR": tmp} if tmp else dict(env)
+
+
+def tmp_of(mechanism: Mechanism, confinement: Confinement) -> str:
+    """Return the folder for temporary files as a confined command sees it, its `TMPDIR`; empty if it has none of
+    its own."""
+    if mechanism.name == "bubblewrap":
+        return "/tmp" if confinement.is_bounded else ""
+    return confinement.tmp

@@ -90,6 +90,14 @@ class ProcessRunner:
         """
         return self._reaper.folder()
 
+    def tmp_of(self, confinement: Confinement) -> str:
+        """Return the `TMPDIR` that a confined command gets; empty if it keeps the one that it is given."""
+        if self.mechanism is None:
+            return ""
+        from ..mechanisms.select import tmp_of
+
+        return tmp_of(self.mechanism, confinement)
+
     async def start(
         self,
         argv: Sequence[str],

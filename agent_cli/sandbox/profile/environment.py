@@ -92,13 +92,14 @@ def confined_env(
     cache: str | Path | None,
     passed: Collection[str] = (),
     proxy: str = "",
+    tmp: str = "",
 ) -> dict[str, str]:
     """Return the environment for a confined command: `env` without secrets and without variables that lead to
     other programs of the user, except the names in `passed`.
 
     Caches move to the folder `cache`, which should be writable (None: they stay where they are). If the command is
-    `offline`, `proxy` is the URL through which allowed hosts are reached; empty: none are. A git setting keeps its
-    position and loses its value, because git counts the settings.
+    `offline`, `proxy` is the URL through which allowed hosts are reached; empty: none are. `tmp` is its `TMPDIR`;
+    empty: that of `env`. A git setting keeps its position and loses its value, because git counts the settings.
     """
     from agent_cli.redaction.env_names import is_secret, leads_out
 
@@ -110,7 +111,8 @@ def confined_env(
             kept[name] = ""
     moved = _CACHES if offline and not proxy else {**_CACHES, **_DOWNLOADS}
     caches = {name: f"{cache}/{folder}" for name, folder in moved.items()} if cache else {}
-    return {**kept, **caches, **(_way_out(proxy) if offline else {})}
+    own = {"TMPDIR": tmp} if tmp else {}
+    return {**kept, **caches, **own, **(_way_out(proxy) if offline else {})}
 
 
 def _way_out(proxy: str) -> dict[str, str]:

@@ -125,6 +125,7 @@ def _given(confinement: Confinement | None, context: ToolContext, proxy: str, *,
         cache=context.package_cache,
         passed=context.pass_env,
         proxy=proxy,
+        tmp=context.processes.tmp_of(confinement),
     )
     return context.shell.prepare(settings, OF_CONFINEMENT, reports=reports)
 

@@ -89,6 +89,8 @@ class ShellStart(msgspec.Struct, frozen=True):
     """Variables that may be present only because of the confinement."""
     leaves: bool = False
     """True if it started in the initial state, outside the sandbox of the others."""
+    reports_start: bool = False
+    """True if it also reports its state after the user's `BASH_ENV`, before the command."""
 
     @property
     def files(self) -> dict[int, int]:
@@ -123,6 +125,8 @@ class ShellSession:
         self._local: dict[str, bytes] = {}
         self._came_from = ""
         """Where `cd -` leads; empty before the first `cd`."""
+        self._path_at_start = ""
+        """The PATH that the user's `BASH_ENV` has set for the last command; empty if there is none."""
         self.cwd = root
         self.env = dict(self._launch)
         self.pipe: tuple[int, ...] = ()
@@ -179,14 +183,15 @@ class ShellSession:
         from agent_cli.fs.real_path import RealPaths
 
         names: set[str] = set()
-        before: list[str] = []
         start, real = str(self.start), RealPaths()
-        for folder in self.env.get("PATH", "").split(os.pathsep):
-            place = real(os.path.join(start, folder))
-            if is_inside(place, self._roots):
-                names.update(each for each in _names_in(Path(place)) if not _is_found(each, before))
-            else:
-                before.append(place)
+        for path in {self.env.get("PATH", ""), self._path_at_start} - {""}:
+            before: list[str] = []
+            for folder in path.split(os.pathsep):
+                place = real(os.path.join(start, folder))
+                if is_inside(place, self._roots):
+                    names.update(each for each in _names_in(Path(place)) if not _is_found(each, before))
+                else:
+                    before.append(place)
         return tuple(sorted(names))
 
     def _search_path(self) -> str:
@@ -226,25 +231,27 @@ class ShellSession:
         env = self._launch | {"PATH": self._search_path()} if leaves else confined(self.env)
         if self._came_from:
             env = {**env, "OLDPWD": self._came_from}
-        start = ShellStart(env, own=own, leaves=leaves)
+        start = ShellStart(env, own=own, leaves=leaves, reports_start=reports and bool(env.get("BASH_ENV")))
         if not reports:
             return start
         try:
-            begin, report = FileIO(unnamed_file(self._beginning(env, leaves))), FileIO(unnamed_file(), "r+")
+            begin, report = FileIO(unnamed_file(self._beginning(start))), FileIO(unnamed_file(), "r+")
         except OSError:
             return start
         env = {**env, "BASH_ENV": f"/dev/fd/{_BEGIN_FD}"}
         return msgspec.structs.replace(start, env=env, begin=begin, report=report)
 
-    def _beginning(self, env: Mapping[str, str], leaves: bool) -> bytes:
+    def _beginning(self, given: ShellStart) -> bytes:
         """Return the script that bash reads before the command: the user's own BASH_ENV, the state left by earlier
         commands, and the report trap. The command itself is passed unchanged, so that error messages quote nothing
         else."""
         from shlex import quote
 
-        own = env.get("BASH_ENV", "")
+        own = given.env.get("BASH_ENV", "")
         first = f"export BASH_ENV={quote(own)}; [ -r {quote(own)} ] && . {quote(own)}" if own else "unset BASH_ENV"
-        left = b"" if leaves else b"".join(self._local.values()) + self._functions
+        if given.reports_start:
+            first += f"\n{REPORT} 2>/dev/null >&{_REPORT_FD}"
+        left = b"" if given.leaves else b"".join(self._local.values()) + self._functions
         trap = quote(f"{REPORT} 2>/dev/null >&{_REPORT_FD}")
         return os.fsencode(f"exec {_BEGIN_FD}<&-\n{first}\n") + left + os.fsencode(f"trap {trap} EXIT\n")
 
@@ -256,6 +263,7 @@ class ShellSession:
             return "no memory or descriptor is left for its report: cd and export do not last"
         file = given.report.fileno()
         data = os.pread(file, min(os.fstat(file).st_size, _MAX_REPORT_BYTES + 1), 0)
+        at_start, data = _start_of(data) if given.reports_start else (None, data)
         if not data:
             return "its shell ended without a report: cd and export in it do not last"
         if len(data) > _MAX_REPORT_BYTES:
@@ -268,21 +276,25 @@ class ShellSession:
         self.cwd = Path(report.cwd) if report.cwd else self.cwd
         if (came_from := report.env.get("OLDPWD", "")).startswith("/"):
             self._came_from = came_from
+        if at_start is not None:
+            report = _without(report, at_start)
+            self._path_at_start = at_start.env.get("PATH", "")
         if not given.leaves:
             self._local, self._functions = report.local, report.functions
-        return self._take_env(report.env, given)
+        return self._take_env(report.env, given.env if at_start is None else at_start.env, given.own)
 
     def _move(self, data: bytes) -> None:
         if (first := data.partition(b"\0")[0].partition(b"\n")[2]).startswith(b"/"):
             self.cwd = Path(os.fsdecode(first.removesuffix(b"\n")))
 
-    def _take_env(self, env: dict[str, str], given: ShellStart) -> str:
-        """Apply the variables reported by the shell. Variables added by the sandbox are not kept unless changed;
-        variables removed by the sandbox remain for commands outside it."""
-        lasting = {name: value for name, value in self.env.items() if name not in given.env}
+    def _take_env(self, env: dict[str, str], start: Mapping[str, str], own: frozenset[str]) -> str:
+        """Apply the variables reported by the shell; `start` are those that the command started with. Variables
+        added by the sandbox are not kept unless changed; variables removed by the sandbox remain for commands
+        outside it."""
+        lasting = {name: value for name, value in self.env.items() if name not in start}
         for name, value in env.items():
-            told = self.env.get(name) if value == given.env.get(name) else value
-            if told is not None and (name in self.env or name not in given.own):
+            told = self.env.get(name) if value == start.get(name) else value
+            if told is not None and (name in self.env or name not in own):
                 lasting[name] = told
         kept = {name: value for name, value in self.env.items() if not _is_the_users(name)}
         left_out = []
@@ -297,6 +309,21 @@ class ShellSession:
                 kept[name] = value
         self.env = kept
         return f"too large to last: {', '.join(sorted(left_out))}" if left_out else ""
+
+
+def _start_of(data: bytes) -> tuple[ShellState | None, bytes]:
+    """Split off the report that a shell makes before its command."""
+    parts = data.split(b"\0", 3)
+    if len(parts) < 4:
+        return None, b""
+    return read_report(b"\0".join(parts[:3]) + b"\0"), parts[3]
+
+
+def _without(report: ShellState, at_start: ShellState) -> ShellState:
+    """Return the report without what was there before the command: the next shell sets it anew."""
+    local = {name: told for name, told in report.local.items() if told != at_start.local.get(name)}
+    functions = report.functions if report.functions != at_start.functions else b""
+    return msgspec.structs.replace(report, local=local, functions=functions)
 
 
 @lru_cache(maxsize=1024)

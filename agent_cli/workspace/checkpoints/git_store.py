@@ -324,7 +324,8 @@ class Checkpoints:
         target = await self._read(moves[-1].target)
         folders = Folders(self._top, net.folders, target, dry_run=dry_run)
         folders.open()
-        deleted = {path: pair for path, pair in differing.items() if not pair[1].blob}
+        gone = {path: (each.start, each.end) for path, each in net.changes.items() if each.is_gone}
+        deleted = {path: pair for path, pair in differing.items() if not pair[1].blob} | gone
         put = {path: pair for path, pair in differing.items() if pair[1].blob}
         reports.append(self._restore_some(deleted, {}, folders, dry_run=dry_run))
         folders.remove()

@@ -57,6 +57,12 @@ class Change(msgspec.Struct, frozen=True):
         it was restored."""
         return bool(self.reason) or self.start != self.end
 
+    @property
+    def is_gone(self) -> bool:
+        """True if the path was to be deleted and is already, as after a restore that was killed: the folder that
+        it was in may be left, empty."""
+        return not (self.reason or self.start.blob or self.end.blob)
+
 
 Steps = list[tuple[Entry, Entry, str]]
 """States of one path before and after each relevant move, and why it does not move; empty if it does."""
@@ -192,8 +198,11 @@ class _Place:
             with dir_entry(real) as at:
                 done = self._put(at, real, old, new)
         except (FileNotFoundError, NotADirectoryError):
-            if old.blob or not new.blob:
-                return CHANGED if new.blob else ""
+            if not new.blob:
+                self._prune(os.path.dirname(real))
+                return ""
+            if old.blob:
+                return CHANGED
             if self._dry_run:
                 return None
             with dir_entry(real, self._made) as at:
@@ -203,7 +212,7 @@ class _Place:
                 on_the_way = {os.path.join(self._root, str(folder)) for folder in Path(path).parents}
                 return None if self._dry_run and on_the_way & self._emptied else _LINK_ON_THE_WAY
             raise
-        if done is None and not new.blob:
+        if not done and not new.blob:  # also if a restore that was killed had deleted it
             self._prune(os.path.dirname(real))
         return done
 
@@ -229,6 +238,8 @@ class _Place:
                 else:
                     with dir_entry(folder) as at:
                         os.rmdir(at.name, dir_fd=at.folder)
+            except (FileNotFoundError, NotADirectoryError):
+                pass
             except OSError:
                 return
             folder = os.path.dirname(folder)

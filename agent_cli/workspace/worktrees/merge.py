@@ -182,6 +182,8 @@ async def snapshot_of(worktree: Worktree, run: RunProgram, *, may_lack: bool = F
     """
     if worktree.is_going:
         raise WorktreeError(f"the worktree {worktree.name} is being removed")
+    if not os.path.isdir(worktree.path):
+        raise WorktreeError(f"{worktree.path} is gone; `agent worktree clean` removes what is left of it")
     index = Path(worktree.place.own, "index")
     return await _store(worktree, run).snapshot(worktree.name, Path(worktree.path), index, may_lack=may_lack)
 

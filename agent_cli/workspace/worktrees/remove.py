@@ -65,6 +65,11 @@ async def _checked(worktree: Worktree, run: RunProgram, *, discard: bool = False
 
 
 async def _refuse_loss(known: Worktree, run: RunProgram) -> None:
+    if not known.has_private_git and not os.path.isdir(known.place.common):
+        raise WorktreeError(
+            f"the repository {known.root} is not there, so nobody can tell whether a branch has the commits of the"
+            f" worktree {known.name}; if it is gone for good, delete {known.path} yourself"
+        )
     if not known.has_private_git and (commit := _unnamed_commit(known.place, known.commit)):
         advice = f"`git branch NAME {commit[:12]}` names them"
         raise WorktreeError(f"the worktree {known.name} holds commits that no branch has; {advice}")

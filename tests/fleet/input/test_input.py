@@ -153,6 +153,15 @@ async def test_a_commit_is_resolved_and_an_option_is_no_commit(tmp_path: Path) -
             await frozen(written(tmp_path, "t.jsonl", json.dumps({**ONE, "ref": ref})), repo=str(repo))
 
 
+async def test_why_git_cannot_read_a_repository_is_said(tmp_path: Path) -> None:
+    """Such as "dubious ownership" in a container of CI, with the command that helps."""
+    repo = tmp_path / "repo"
+    subprocess.run(["git", "init", "-q", str(repo)], check=True)
+    subprocess.run(["git", "config", "core.repositoryformatversion", "99"], cwd=repo, check=True)
+    with pytest.raises(InputError, match=r"git cannot read .*repo: .*99"):
+        await frozen(written(tmp_path, "t.jsonl", json.dumps(ONE)), repo=str(repo))
+
+
 async def test_files_are_read_relative_to_the_file_of_tasks(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     written(tmp_path / "sub", "p.md", "The prompt.")

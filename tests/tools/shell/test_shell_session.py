@@ -215,6 +215,28 @@ async def test_the_users_own_bash_env_is_read_and_stays(root: Path, context: Too
     assert (await said(own, "bash -c hello")).startswith("from rc\n")
 
 
+async def test_what_the_users_bash_env_sets_is_no_change_by_a_command(root: Path, context: ToolContext) -> None:
+    """CI and the modules of clusters set one; every command after the first would be asked about."""
+    (root / "bin").mkdir()
+    (root / "bin" / "build").touch(mode=0o755)
+    (root / "rc").write_text(
+        "export PATH=/opt/x/bin:$PATH:$HERE/bin JAVA_HOME=/opt/java; unset CDPATH; GLOBIGNORE=x\n"
+        "module() { :; }; command_not_found_handle() { echo none >&2; return 127; }\n"
+    )
+    shell_env = {"BASH_ENV": str(root / "rc"), "HERE": str(root), "CDPATH": "/x"}
+    own = new_context(context.workspace, context.processes, context.spill_dir, shell_env=shell_env)
+    for command in ("true", "false | true", "module load x", "cd bin; cd .."):
+        assert "last" not in await said(own, command)
+        assert (own.shell.altered, own.shell.shadowed(), own.shell.functions) == ((), (), ()), command
+    assert own.shell.local() == ("build",)
+    assert (await said(own, "echo ${PATH%%:*} $JAVA_HOME; cd bin")).startswith("/opt/x/bin /opt/java\n")
+    assert own.shell.cwd == root / "bin"
+    await said(own, "export A=2 PATH=/new:$PATH JAVA_HOME=/mine; f() { :; }")
+    assert (await said(own, "echo $A $PATH")).startswith("2 /opt/x/bin:/new:/opt/x/bin:")
+    assert own.shell.altered == ("A", "JAVA_HOME", "PATH") and own.shell.functions  # one of its own: all count
+    assert "without a report" in await said(own, "exec true")
+
+
 async def test_a_relative_folder_on_the_path_may_hold_anything(context: ToolContext) -> None:
     await said(context, "PATH=.:$PATH")
     assert context.shell.shadowed() == ("*",)

@@ -87,6 +87,22 @@ async def test_undo_equals_a_copy_and_redo_the_state_after(root: Path, command: 
     assert (await checkpoints.carry_out([Move(before, after)])).restored == ()
 
 
+async def test_what_a_killed_restore_has_emptied_is_no_obstacle_to_the_next(root: Path) -> None:
+    checkpoints = make(root)
+    start = whole_picture(root)
+    before = await checkpoints.take()
+    sh(root, "rm -r src/deep; printf x > src/deep; mkdir -p new/one; printf x > new/one/f; printf x > new/g")
+    end = whole_picture(root)
+    after = await checkpoints.take()
+    for killed in ("rm new/one/f", "rm new/one/f new/g", "rm -r new/one; rm new/g", "rm src/deep; rm -r new"):
+        sh(root, killed)
+        assert (await checkpoints.carry_out([Move(after, before)])).conflicts == (), killed
+        assert whole_picture(root) == start, killed
+        sh(root, "rm src/deep/f")
+        assert (await checkpoints.carry_out([Move(before, after)])).conflicts == (), killed
+        assert whole_picture(root) == end, killed
+
+
 async def test_a_rehearsal_keeps_a_folder_that_somebody_has_put_something_in(root: Path) -> None:
     checkpoints = make(root)
     before = await checkpoints.take()

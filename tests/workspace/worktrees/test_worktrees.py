@@ -559,6 +559,35 @@ async def test_commits_that_no_branch_has_keep_their_worktree(
     assert not path.exists() and git(repo, "log", "--format=%s", "-2", "kept").startswith("Revert")
 
 
+async def test_commits_keep_their_worktree_while_the_repository_is_elsewhere(
+    repo: Path, trees: Path, runner: ProcessRunner
+) -> None:
+    """It was moved, or its disk is not mounted: no branch can be asked for the commits."""
+    tree = await made(repo, trees, runner)
+    put(Path(tree.path), "a.txt", "tried\n")
+    git(Path(tree.path), "commit", "-q", "-a", "-m", "tried")
+    await merge(tree, repo, runner.run)
+    elsewhere = repo.rename(repo.with_name("elsewhere"))
+    with pytest.raises(WorktreeError, match=r"is not there.*if it is gone for good, delete"):
+        await remove(tree, runner.run)
+    assert Path(tree.path, "a.txt").exists()
+    elsewhere.rename(repo)
+    git(Path(tree.path), "branch", "kept")
+    await remove(tree, runner.run)
+    assert not Path(tree.path).exists()
+
+
+async def test_a_worktree_whose_folder_was_deleted_is_named_with_what_cleans_it(
+    repo: Path, trees: Path, runner: ProcessRunner
+) -> None:
+    tree = await made(repo, trees, runner)
+    shutil.rmtree(tree.path)
+    with pytest.raises(WorktreeError, match="is gone; `agent worktree clean` removes"):
+        await merge(tree, repo, runner.run)
+    await remove(tree, runner.run)
+    assert worktrees(trees) == ()
+
+
 async def test_a_worktree_on_a_branch_of_its_own_may_go(repo: Path, trees: Path, runner: ProcessRunner) -> None:
     tree = await made(repo, trees, runner)
     git(Path(tree.path), "switch", "-q", "-c", "mine")

@@ -71,7 +71,8 @@ def show_command(
             file=sys.stderr,
         )
     if damaged:
-        print(f"agent: {number(damaged, 'line')} of the file cannot be read and are left out", file=sys.stderr)
+        verb = "is" if damaged == 1 else "are"
+        print(f"agent: {number(damaged, 'line')} of the file cannot be read and {verb} left out", file=sys.stderr)
     return _print(turns_of(spans), rows)
 
 
