@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,13 +24,6 @@ SERVER = (
     f"import runpy, sys\nsys.path.insert(0, {str(FAULT_SERVER.parent)!r})\n"
     f"runpy.run_path({str(FAULT_SERVER)!r}, run_name='__main__')\n"
 )
-
-
-@pytest.fixture
-def agent(world: World) -> Iterator[Commands]:
-    """The program, for command lines in a row that start no session."""
-    with Commands(world) as commands:
-        yield commands
 
 
 def canary(world: World, name: str = "canary") -> Path:

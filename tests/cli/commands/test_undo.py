@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
@@ -26,13 +25,6 @@ def changed(world: World) -> World:
     assert world.run("run", "change\neverything", "--mode", "yolo").code == 0
     assert files(world) == {"a.txt": "two\n", "b.txt": "new\n"}
     return world
-
-
-@pytest.fixture
-def agent(world: World) -> Iterator[Commands]:
-    """The program, for several undos in a row."""
-    with Commands(world) as commands:
-        yield commands
 
 
 def shell_in(world: World, script: str) -> None:
