@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -27,7 +27,14 @@ sys.stdin = open(os.devnull)
 for line in lines:
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     sys.stdout, sys.stderr = out, err
-    code = run(json.loads(line))
+    arguments, env = json.loads(line)
+    os.environ.update(env)
+    try:
+        code = run(arguments)
+    except SystemExit as end:
+        code = end.code or 0
+    for name in env:
+        del os.environ[name]
     answers.write(json.dumps([code, *(stream.buffer.getvalue().decode() for stream in (out, err))]) + "\\n")
     answers.flush()
 """
@@ -49,15 +56,15 @@ class Commands:
             _, err = self._process.communicate(timeout=90)
             assert self._process.returncode == 0, err
 
-    def run(self, *arguments: str) -> Done:
-        """What the program says to one command line."""
+    def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
+        """What the program says to one command line; `env` adds to its environment."""
         if self._process is None:
             self._process = WarmProcess(
                 ["-c", _SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 env=self._world.environment(), cwd=self._cwd, encoding="utf-8",
             )  # fmt: skip
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(arguments) + "\n")
+        self._process.stdin.write(json.dumps([arguments, env or {}]) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, self._process.communicate()[1]
