@@ -496,10 +496,10 @@ def test_hostile_repositories_are_refused_before_they_are_written(world: World, 
     refused = agent.run("plugin", "add", f"file://{repository}@many")
     assert refused.code == 2 and "more than 10,000 files" in refused.err
     made = subprocess.run(
-        ["git", "-c", "core.compression=0", "hash-object", "-w", "--stdin"], cwd=repository, input=bytes(60_000_000), capture_output=True, check=True
+        ["git", "-c", "core.compression=0", "hash-object", "-w", "--stdin"], cwd=repository, input=bytes(6_000_000), capture_output=True, check=True
     )  # fmt: skip
     blob = made.stdout.decode().strip()
-    lines = "".join(f"100644 blob {blob}\tf{number}\n" for number in range(2))
+    lines = "".join(f"100644 blob {blob}\tf{number}\n" for number in range(17))
     tree = subprocess.run(["git", "mktree"], cwd=repository, input=lines.encode(), capture_output=True, check=True)
     commit = git(repository, "commit-tree", "-m", "large", tree.stdout.decode().strip())
     git(repository, "branch", "large", commit)
