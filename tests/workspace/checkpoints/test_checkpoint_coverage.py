@@ -13,7 +13,6 @@ from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.workspace.checkpoints import scan
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
 from agent_cli.workspace.checkpoints.types import CheckpointError, Move
-from tests.fs.crowd import crowd
 from tests.fuzz import LEVEL
 from tests.launchers import WITHOUT_PRIVILEGE
 from tests.workspace.trees import git_data, whole_picture
@@ -126,7 +125,8 @@ async def test_permissions_that_change_in_the_second_of_a_checkpoint_are_seen(ro
 async def test_what_is_ignored_and_large_is_left_out_and_named(root: Path) -> None:
     for name in ("node_modules/a", "big"):
         (root / name).mkdir(parents=True)
-    crowd(root / "big", (str(number) for number in range(scan.MOST_IGNORED_FILES + 1)))
+    for number in range(scan.MOST_IGNORED_FILES + 1):
+        (root / "big" / str(number)).touch()
     (root / "node_modules" / "a" / "f").touch()
     checkpoints = make(root)
     before = await checkpoints.take()

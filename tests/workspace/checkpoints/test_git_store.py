@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from agent_cli.sandbox.process.runner import Completed, ProcessRunner
 from agent_cli.workspace.checkpoints.git_store import Checkpoints
 from agent_cli.workspace.checkpoints.types import CheckpointError, Move
-from tests.fs.crowd import crowd
 from tests.fuzz import tries
 
 
@@ -253,9 +252,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("large")
     for folder in range(11):
         (root / f"d{folder}").mkdir(parents=True)
-        crowd(root / f"d{folder}", (f"f{file}" for file in range(1000)), f"{folder}")
-    (root / "d3" / "f7").unlink()
-    (root / "d3" / "f7").write_text("3 7", encoding="utf-8")
+        for file in range(1000):
+            (root / f"d{folder}" / f"f{file}").write_text(f"{folder} {file}", encoding="utf-8")
     return root
 
 
