@@ -83,6 +83,7 @@ def clean_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         os.environ["TMPDIR"] = tempfile.tempdir = folder
         yield
         gc.collect()
+        gc.freeze()  # pytest collects once more, and would look through all that stays a second time
         deadline = time.monotonic() + 30
         while any(Path(folder).iterdir()) and time.monotonic() < deadline:
             time.sleep(0.05)  # a reaper clears up behind a program that has just ended

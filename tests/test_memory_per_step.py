@@ -21,7 +21,7 @@ from agent_cli.protocol.usage import Usage
 from .engine.harness import build, running
 from .model.scripted import Reply, ScriptedModel, call, say
 
-FIRST, LAST = 40, 140
+FIRST, LAST = 40, 80
 MOST = 3_000
 """Bytes a step, for a call with a line of output: 12 % above today's 2,680."""
 

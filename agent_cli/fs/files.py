@@ -178,14 +178,20 @@ def draft(
 
 
 def replace_file(
-    path: AnyPath, data: bytes, *, mode: int = 0o600, dir_fd: int | None = None, durable: bool = False
+    path: AnyPath,
+    data: bytes,
+    *,
+    mode: int = 0o600,
+    dir_fd: int | None = None,
+    durable: bool = False,
+    disk: Disk = DISK,
 ) -> None:
     """Replace what is at `path` with a file, atomically. `mode` applies regardless of the umask.
 
     Raises:
         OSError: it cannot be written; the old file is unchanged.
     """
-    with draft(path, data, dir_fd=dir_fd, durable=durable) as (name, descriptor):
+    with draft(path, data, dir_fd=dir_fd, durable=durable, disk=disk) as (name, descriptor):
         if mode != 0o600:
             os.fchmod(descriptor, stat.S_IMODE(mode))
         os.replace(name, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)

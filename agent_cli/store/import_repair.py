@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import read_regular, replace_file, sync_folder
+from agent_cli.fs.files import DISK, Disk, read_regular, replace_file, sync_folder
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import AssistantMessage, Attachment, ToolResult, UserMessage, new_id
 from agent_cli.protocol.records import (
@@ -155,7 +155,7 @@ def _believable(call: ModelCalled) -> ModelCalled:
     return call if cost is None or 0 <= cost <= _DEAREST_USD else msgspec.structs.replace(call, cost_usd=None)
 
 
-def repair(path: Path) -> Repaired:
+def repair(path: Path, disk: Disk = DISK) -> Repaired:
     """Repair a damaged session: rewrite what can be read and keep a copy of the original file next to it. The
     modification time stays the same.
 
@@ -170,12 +170,12 @@ def repair(path: Path) -> Repaired:
             return Repaired(path, None, (), len(loaded.records))
         before = path.stat()
         copy = _free_name(path)
-        replace_file(copy, read_regular(path), durable=True)
-        sync_folder(copy.parent)  # else a power failure could leave neither the old file nor its copy
+        replace_file(copy, read_regular(path), durable=True, disk=disk)
+        sync_folder(copy.parent, disk)  # else a power failure could leave neither the old file nor its copy
         records = [
             msgspec.structs.replace(each, seq=number) for number, each in enumerate(loaded.records, start=1)
         ]
-        write_session(path, records, instead=True)
+        write_session(path, records, disk, instead=True)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     except OSError as error:
         raise StoreError(f"cannot repair {path}: {error.strerror}. Nothing was changed.") from error

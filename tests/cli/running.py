@@ -5,8 +5,9 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -18,17 +19,56 @@ from tests.e2e.warm import WarmProcess
 from tests.e2e.world import Done, World
 
 _SCRIPT = """
-import io, json, sys
+import io, json, os, sys
 from agent_cli.cli.main import run
-told = []
-for arguments in json.loads(sys.argv[1]):
+lines, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+sys.stdin = open(os.devnull)
+for line in lines:
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     sys.stdout, sys.stderr = out, err
-    code = run(arguments)
-    told.append([code, *(stream.buffer.getvalue().decode() for stream in (out, err))])
-sys.stdout = sys.__stdout__
-sys.stdout.write(json.dumps(told))
+    arguments, env = json.loads(line)
+    os.environ.update(env)
+    try:
+        code = run(arguments)
+    except SystemExit as end:
+        code = end.code or 0
+    for name in env:
+        del os.environ[name]
+    answers.write(json.dumps([code, *(stream.buffer.getvalue().decode() for stream in (out, err))]) + "\\n")
+    answers.flush()
 """
+
+
+class Commands:
+    """Command lines of the program in one process, which begins with the first; use as a context manager. What each
+    says can decide about the next."""
+
+    def __init__(self, world: World, cwd: Path | None = None) -> None:
+        self._world, self._cwd = world, cwd or world.work
+        self._process: WarmProcess | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            _, err = self._process.communicate(timeout=90)
+            assert self._process.returncode == 0, err
+
+    def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> Done:
+        """What the program says to one command line; `env` adds to its environment."""
+        if self._process is None:
+            self._process = WarmProcess(
+                ["-c", _SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=self._world.environment(), cwd=self._cwd, encoding="utf-8",
+            )  # fmt: skip
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps([arguments, env or {}]) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, self._process.communicate()[1]
+        return Done(*json.loads(line))
 
 
 def told(world: World, *commands: Sequence[str], cwd: Path | None = None) -> list[Done]:
@@ -38,17 +78,8 @@ def told(world: World, *commands: Sequence[str], cwd: Path | None = None) -> lis
 
 def said(world: World, *lines: Sequence[str], cwd: Path | None = None) -> list[Done]:
     """What the program says to each command line, one after another."""
-    process = WarmProcess(
-        ["-c", _SCRIPT, json.dumps(lines)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=world.environment(),
-        cwd=cwd or world.work,
-    )
-    out, err = process.communicate(timeout=90)
-    assert process.returncode == 0, err.decode()
-    return [Done(*each) for each in json.loads(out)]
+    with Commands(world, cwd) as commands:
+        return [commands.run(*line) for line in lines]
 
 
 def kept(

@@ -14,10 +14,11 @@ import agent_cli
 from agent_cli.bootstrap.options import COMMANDS, TABLES
 from agent_cli.cli.app import SHELLS
 from agent_cli.cli.commands.help import TOPICS
-from tests.cli.running import kept, said
+from tests.cli.running import Commands, kept, said
 from tests.e2e.person import Person
 from tests.e2e.world import AGENT, Done, World
 from tests.model.server import Reply
+from tests.rows import each_row
 from tests.ui.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,9 +30,9 @@ def test_the_version_is_one_line(world: World, option: str) -> None:
     assert world.run(option) == Done(0, f"agent-cli {agent_cli.__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", sorted(TABLES))
-def test_help_tells_every_option_of_the_table(world: World, command: str) -> None:
-    done = world.run(*([] if command == "agent" else [command]), "--help")
+@each_row("command", sorted(TABLES))
+def test_help_tells_every_option_of_the_table(agent: Commands, command: str) -> None:
+    done = agent.run(*([] if command == "agent" else [command]), "--help")
     assert (done.code, done.err) == (0, "")
     shown = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", done.out))
     wanted = {name for option in TABLES[command] for name in option.names}
@@ -83,10 +84,10 @@ def test_each_command_has_help(world: World) -> None:
         assert [word for word in words.split() if word.lower() not in done.out.lower()] == [], command
 
 
-@pytest.mark.parametrize("group", ["config", "sessions", "batch"])
-def test_a_group_without_a_command_shows_its_help_alone(world: World, group: str) -> None:
-    done = world.run(group)
-    assert (done.code, done.out) == (2, "") and done.err == world.run(group, "--help").out
+@each_row("group", ["config", "sessions", "batch"])
+def test_a_group_without_a_command_shows_its_help_alone(agent: Commands, group: str) -> None:
+    done = agent.run(group)
+    assert (done.code, done.out) == (2, "") and done.err == agent.run(group, "--help").out
 
 
 def test_help_is_found_behind_other_words_but_not_behind_two_dashes(world: World) -> None:
@@ -222,9 +223,9 @@ def test_a_page_that_is_piped_is_the_file_itself(world: World) -> None:
         assert done == Done(0, (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"), "")
 
 
-@pytest.mark.parametrize("words", [["run"], ["undo"], ["sessions", "prune"]])
-def test_help_on_a_command_is_what_the_command_says_of_itself(world: World, words: list[str]) -> None:
-    helped, told = said(world, ["help", *words], [*words, "--help"])
+@each_row("words", [["run"], ["undo"], ["sessions", "prune"]])
+def test_help_on_a_command_is_what_the_command_says_of_itself(agent: Commands, words: list[str]) -> None:
+    helped, told = agent.run("help", *words), agent.run(*words, "--help")
     assert helped == told and helped.code == 0 and helped.out.startswith(f"Usage: agent {' '.join(words)} ")
 
 
@@ -285,9 +286,9 @@ def test_a_wheel_brings_the_pages_along(world: World, tmp_path: Path) -> None:
     assert told.stdout == (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_completion_script_of_a_shell_is_shown(world: World, shell: str) -> None:
-    done = world.run("--show-completion", shell)
+@each_row("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_of_a_shell_is_shown(agent: Commands, shell: str) -> None:
+    done = agent.run("--show-completion", shell)
     assert (done.code, done.err) == (0, "")
     assert "_AGENT_COMPLETE=complete_" + shell in done.out
 
@@ -320,10 +321,10 @@ COMPLETED = (
 )
 
 
-@pytest.mark.parametrize(("typed", "offered"), COMPLETED, ids=[typed for typed, _ in COMPLETED])
-def test_completion_offers_commands_options_and_values(world: World, typed: str, offered: list[str]) -> None:
+@each_row(("typed", "offered"), COMPLETED)
+def test_completion_offers_commands_options_and_values(agent: Commands, typed: str, offered: list[str]) -> None:
     words = {"_AGENT_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
-    done = world.run(env=words)
+    done = agent.run(env=words)
     assert (done.code, sorted(done.out.split()), done.err) == (0, offered, "")
 
 
@@ -336,12 +337,12 @@ def test_completion_offers_the_sessions_of_this_directory(world: World) -> None:
         assert (done.code, done.out.split(), done.err) == (0, [here], ""), other
 
 
-@pytest.mark.parametrize("command", ["resume", "sessions show", "sessions export", "sessions delete", "--resume"])
-def test_completion_describes_sessions_by_their_titles(world: World, command: str) -> None:
+@each_row("command", ["resume", "sessions show", "sessions export", "sessions delete", "--resume"])
+def test_completion_describes_sessions_by_their_titles(world: World, agent: Commands, command: str) -> None:
     here = kept(world, ("say hi: please", "hello"))
-    done = world.run(env={"_AGENT_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": f"agent {command} "})
+    done = agent.run(env={"_AGENT_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": f"agent {command} "})
     assert (done.code, done.err) == (0, "") and here in done.out and "say hi" in done.out
-    done = world.run(env={"_AGENT_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": f"agent {command} zz"})
+    done = agent.run(env={"_AGENT_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": f"agent {command} zz"})
     assert here not in done.out
 
 

@@ -6,9 +6,10 @@ import pytest
 
 from agent_cli.bootstrap import sandbox_setup
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
-from tests.cli.running import said
+from tests.cli.running import Commands, said
 from tests.e2e.world import Done, World
 from tests.model.server import Reply
+from tests.rows import each_row
 
 RULES = """\
 permissions:
@@ -200,18 +201,18 @@ def test_a_bad_file_of_examples_is_told_from_failing_ones(ruled: World) -> None:
     assert missing.code == 2
 
 
-@pytest.mark.parametrize("content", ["{", '{"allow": ["bogus("]}', '{"allow": [3]}'])
-def test_damaged_kept_rules_are_an_error_and_not_no_rules(world: World, content: str) -> None:
+@each_row("content", ["{", '{"allow": ["bogus("]}', '{"allow": [3]}'])
+def test_damaged_kept_rules_are_an_error_and_not_no_rules(world: World, agent: Commands, content: str) -> None:
     (world.config / "permissions.json").write_text(content, encoding="utf-8")
     for command in (["permissions", "list"], ["run", "x"]):
-        done = world.run(*command)
+        done = agent.run(*command)
         assert (done.code in (1, 2), done.out, done.err.count("\n"), done.err[:7]) == (True, "", 1, "agent: ")
     assert world.bodies() == []
 
 
-@pytest.mark.parametrize("line", ["rm -rf src", "touch made", "make && touch made", "echo $(touch made)"])
-def test_explaining_runs_and_writes_nothing(ruled: World, line: str) -> None:
-    ruled.run("permissions", "explain", line)
+@each_row("line", ["rm -rf src", "touch made", "make && touch made", "echo $(touch made)"])
+def test_explaining_runs_and_writes_nothing(ruled: World, agent: Commands, line: str) -> None:
+    agent.run("permissions", "explain", line)
     assert not ruled.state.exists() and list(ruled.work.iterdir()) == []
 
 

@@ -6,10 +6,9 @@ import subprocess
 
 import pytest
 
-from agent_cli.cli import interactive
 from agent_cli.protocol.messages import ToolResult
-from agent_cli.store.catalog import SessionInfo
 from tests.cli.running import kept, told
+from tests.e2e.warm import WarmProcess
 from tests.e2e.world import Done, World, finish, shell
 from tests.model.server import Call, Reply
 
@@ -248,8 +247,18 @@ def test_a_fork_can_undo_what_its_origin_did_after_that_is_deleted(world: World)
     assert not (world.work / "new.txt").exists()
 
 
-def test_what_is_typed_for_one_of_a_list_is_its_number_or_an_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    infos = [SessionInfo(name, f"/{name}.json", "/work", "a title", 1.0, 1.0, "m") for name in ("one", "two")]
-    for typed, chosen in (("", "one"), ("2", "two"), ("3", "3"), ("²", "²"), ("abc", "abc")):
-        monkeypatch.setattr("builtins.input", lambda _, typed=typed: typed)
-        assert interactive._listed(infos) == chosen
+_LISTED = """
+from agent_cli.cli.interactive import _listed
+from agent_cli.store.catalog import SessionInfo
+infos = [SessionInfo(name, f"/{name}.json", "/work", "a title", 1.0, 1.0, "m") for name in ("one", "two")]
+print("", *(_listed(infos) for _ in range(5)), sep="\\n")
+"""
+
+
+def test_what_is_typed_for_one_of_a_list_is_its_number_or_an_id(world: World) -> None:
+    process = WarmProcess(
+        ["-c", _LISTED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=world.environment(), cwd=world.work
+    )
+    said, _ = process.communicate("\n2\n3\n²\nabc\n".encode(), timeout=60)
+    assert said.decode().count("Which one? [1] ") == 5
+    assert said.decode().splitlines()[-5:] == ["one", "two", "3", "²", "abc"]

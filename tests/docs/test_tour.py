@@ -1,6 +1,5 @@
 """The tour names files and functions that exist, and the README a true number of lines."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -12,18 +11,19 @@ from tests.rows import each_row
 PACKAGE = ROOT / "agent_cli"
 TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
 STATIONS = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", TOUR, re.MULTILINE)
+_DEFINITION = re.compile(r"^(|    )(class|def|async def) (\w+)", re.MULTILINE)
 NAMED = sorted(set(re.findall(r"`([\w/]+(?:\.py|/))`", TOUR)) - {"agent_cli/", "scripts/stations.py"})
 
 
 def definitions(path: Path) -> set[str]:
     """Functions, classes and methods of a file, qualified as in `Agent.submit`."""
-    found = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        if isinstance(node, ast.ClassDef):
-            members = (each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
-            found |= {f"{node.name}.{each.name}" for each in members}
+    found, owner = set(), ""
+    for indent, kind, name in _DEFINITION.findall(path.read_text(encoding="utf-8")):
+        if not indent:
+            owner = f"{name}." if kind == "class" else ""
+            found.add(name)
+        elif owner and kind != "class":
+            found.add(owner + name)
     return found
 
 

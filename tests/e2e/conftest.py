@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import Commands
 from tests.e2e.world import World
 
 
@@ -12,6 +13,13 @@ from tests.e2e.world import World
 def world(tmp_path: Path) -> Iterator[World]:
     with World(tmp_path) as machine:
         yield machine
+
+
+@pytest.fixture
+def agent(world: World) -> Iterator[Commands]:
+    """The program, for command lines in a row that share a process."""
+    with Commands(world) as commands:
+        yield commands
 
 
 @pytest.fixture

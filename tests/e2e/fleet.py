@@ -1,9 +1,11 @@
 """A repository, a file of tasks and a model that answers each by its prompt, for tests of batches."""
 
+import io
 import json
 import re
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -83,13 +85,13 @@ def batch(world: World, tasks: Path, *more: str, **how: Any) -> Done:
 def applied(patch: Path, repo: Path, commit: str, to: Path) -> dict[str, str]:
     """Return the files of a commit with a patch on top."""
     shutil.rmtree(to, ignore_errors=True)
-    git(repo, "worktree", "prune")
-    subprocess.run(["git", "clone", "-q", str(repo), str(to)], check=True)
-    git(to, "checkout", "-q", commit)
+    archive = subprocess.run(["git", "archive", commit], cwd=repo, check=True, capture_output=True)
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(to, filter="tar")
     if patch.read_bytes():
         git(to, "apply", "--binary", str(patch.absolute()))
     return {
         str(each.relative_to(to)): each.read_text(encoding="utf-8")
         for each in sorted(to.rglob("*"))
-        if each.is_file() and ".git" not in each.parts
+        if each.is_file()
     }

@@ -15,6 +15,7 @@ from agent_cli.store.child_sessions import child_sessions
 from agent_cli.store.session_file import StoreError, read_session
 from tests.e2e.person import GUARD_S, Person
 from tests.e2e.world import World, until
+from tests.fuzz import only_long
 from tests.model.server import Call, Reply
 
 
@@ -404,9 +405,7 @@ def test_hooks_see_the_calls_the_beginning_and_the_end_of_a_sub_agent(world: Wor
     assert "say more" in json.dumps(world.bodies()[3]["messages"])
 
 
-@pytest.mark.parametrize(
-    "moment", [*range(3), *(pytest.param(at, marks=pytest.mark.long) for at in range(3, 100))]
-)
+@pytest.mark.parametrize("moment", [*range(3), *only_long(range(3, 100))])
 def test_killed_at_any_moment_each_sub_agent_has_one_end(world: World, moment: int) -> None:
     world.script(
         Reply(calls=tuple(agent(f"Task {at}", background=at == 2) for at in range(3))),

@@ -6,6 +6,7 @@ import pytest
 
 from tests.e2e.rpc import Message, Piped
 from tests.e2e.world import World, until
+from tests.fuzz import only_long
 from tests.model.server import Call, Received, Reply
 
 KILLS = range(5)
@@ -44,7 +45,7 @@ def _is_end(event: Message) -> bool:
     return event["type"] in ("turn_completed", "turn_failed", "turn_aborted")
 
 
-@pytest.mark.parametrize("seed", [*KILLS, *(pytest.param(each, marks=pytest.mark.long) for each in MANY)])
+@pytest.mark.parametrize("seed", [*KILLS, *only_long(MANY)])
 def test_kill_9_of_the_server(world: World, seed: int) -> None:
     world.use_own_tmp()
     world.server.answer = answer

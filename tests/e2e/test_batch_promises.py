@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.fleet import answering, applied, batch, outcomes, repository, results, tasks_file, writes
 from tests.e2e.world import World, shell, until
+from tests.fuzz import only_long
 from tests.model.server import Call, Received, Reply
 
 WAIT_S = 60.0
@@ -36,7 +37,7 @@ def _agents(world: World) -> list[int]:
     return world.alive(b"agent_cli\0run\0")
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 200))])
+@pytest.mark.parametrize("seed", [0, *only_long(range(1, 200))])
 def test_after_a_kill_the_same_command_runs_what_is_missing_and_nothing_else(
     world: World, own_tmp: None, seed: int
 ) -> None:

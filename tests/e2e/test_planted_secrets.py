@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.e2e.world import World, read_kernel_file
+from tests.fuzz import only_long
 from tests.model.server import Call, Reply
 from tests.redaction.secrets import ALNUM, HEX, join, key_block, some
 
@@ -304,7 +305,7 @@ def report(leaks: Leaks, mode: str, tries: int) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("shift", [0, *(pytest.param(shift, marks=pytest.mark.long) for shift in range(1, STEP))])
+@pytest.mark.parametrize("shift", [0, *only_long(range(1, STEP))])
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
 def test_no_planted_secret_gets_out(world: World, mode: str, shift: int) -> None:
     leaks, tries = run(world, mode, shift)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import Commands
 from tests.e2e.killed import killed_at_the_tenth
 from tests.e2e.person import Person
 from tests.e2e.world import World, finish
@@ -53,9 +54,14 @@ def but_for_servers(world: World) -> set[str]:
 
 def add(world: World, source: str) -> None:
     """Add a plug-in by its hash, which the first try prints."""
-    refused = world.run("plugin", "add", source)
+    with Commands(world) as agent:
+        agree(agent, source)
+
+
+def agree(agent: Commands, source: str) -> None:
+    refused = agent.run("plugin", "add", source)
     assert refused.code == 2 and "this needs your confirmation" in refused.err, refused
-    done = world.run("plugin", "add", source, "--yes-hash", refused.err.split()[-1])
+    done = agent.run("plugin", "add", source, "--yes-hash", refused.err.split()[-1])
     assert done.code == 0 and "Added" in done.out, done
 
 
@@ -375,12 +381,13 @@ def test_killed_while_adding(world: World) -> None:
 @pytest.mark.parametrize(("make", "name"), [(claude, "tools"), (codex, "cx"), (gemini, "gx")])
 def test_every_layout_is_added_listed_and_shown(world: World, make: object, name: str) -> None:
     assert callable(make)
-    add(world, str(make(world.home / "made")))
-    listed = json.loads(world.run("plugin", "list", "--json").out)
+    with Commands(world) as agent:
+        agree(agent, str(make(world.home / "made")))
+        listed = json.loads(agent.run("plugin", "list", "--json").out)
+        shown = agent.run("plugin", "show", name).out
+        servers = json.loads(agent.run("mcp", "list", "--json").out)["servers"]
     assert [(each["name"], each["state"]) for each in listed["plugins"]] == [(name, "enabled")]
-    shown = world.run("plugin", "show", name).out
     assert "What would run" in shown and "Not used:" in shown
-    servers = json.loads(world.run("mcp", "list", "--json").out)["servers"]
     assert [each["source"] for each in servers] == [f"plug-in {name}"]
     assert servers[0]["name"].startswith(f"plugin_{name}_") and servers[0]["trusted"]
 
@@ -458,24 +465,25 @@ def test_a_plugin_of_a_marketplace(world: World) -> None:
     claude(root / "plugins" / "one", name="one")
     committed(root)
     for address in (str(root), f"file://{root}"):
-        for name in ("one", "far", "loose"):
-            add(world, f"{address}#{name}")
-            assert world.run("plugin", "update", name).code == 0
-            assert world.run("plugin", "remove", name).code == 0
-        for name, says in (
-            ("npm", "not supported"),
-            ("out", "not below it"),
-            ("none", "plug-ins are: far, loose"),
-        ):
-            refused = world.run("plugin", "add", f"{address}#{name}")
-            assert refused.code == 2 and says in refused.err, refused
-        hint = world.run("plugin", "add", address)
+        with Commands(world) as agent:
+            for name in ("one", "far", "loose"):
+                agree(agent, f"{address}#{name}")
+                assert agent.run("plugin", "update", name).code == 0
+                assert agent.run("plugin", "remove", name).code == 0
+            for name, says in (
+                ("npm", "not supported"),
+                ("out", "not below it"),
+                ("none", "plug-ins are: far, loose"),
+            ):
+                refused = agent.run("plugin", "add", f"{address}#{name}")
+                assert refused.code == 2 and says in refused.err, refused
+            hint = agent.run("plugin", "add", address)
         assert (
             hint.code == 2 and "It is a marketplace: write" in hint.err and "far, loose, npm, one, out" in hint.err
         )
 
 
-def test_hostile_repositories_are_refused_before_they_are_written(world: World) -> None:
+def test_hostile_repositories_are_refused_before_they_are_written(world: World, agent: Commands) -> None:
     repository = committed(canary(world))
     blob = git(repository, "rev-parse", "HEAD:guard.py")
     lines = "".join(f"100644 blob {blob}\tf{number}\n" for number in range(10_001))
@@ -485,37 +493,37 @@ def test_hostile_repositories_are_refused_before_they_are_written(world: World) 
     tree = made.stdout.strip()
     commit = git(repository, "commit-tree", "-m", "many", tree)
     git(repository, "branch", "many", commit)
-    refused = world.run("plugin", "add", f"file://{repository}@many")
+    refused = agent.run("plugin", "add", f"file://{repository}@many")
     assert refused.code == 2 and "more than 10,000 files" in refused.err
     made = subprocess.run(
-        ["git", "-c", "core.compression=0", "hash-object", "-w", "--stdin"], cwd=repository, input=bytes(60_000_000), capture_output=True, check=True
+        ["git", "-c", "core.compression=0", "hash-object", "-w", "--stdin"], cwd=repository, input=bytes(6_000_000), capture_output=True, check=True
     )  # fmt: skip
     blob = made.stdout.decode().strip()
-    lines = "".join(f"100644 blob {blob}\tf{number}\n" for number in range(2))
+    lines = "".join(f"100644 blob {blob}\tf{number}\n" for number in range(17))
     tree = subprocess.run(["git", "mktree"], cwd=repository, input=lines.encode(), capture_output=True, check=True)
     commit = git(repository, "commit-tree", "-m", "large", tree.stdout.decode().strip())
     git(repository, "branch", "large", commit)
-    refused = world.run("plugin", "add", f"file://{repository}@large")
+    refused = agent.run("plugin", "add", f"file://{repository}@large")
     assert refused.code == 2 and "larger than 100 MB" in refused.err
     (repository / "out").symlink_to("/etc")
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "link")
-    refused = world.run("plugin", "add", f"file://{repository}")
+    refused = agent.run("plugin", "add", f"file://{repository}")
     assert refused.code == 2 and "leads out of the plug-in" in refused.err
-    assert world.run("plugin", "add", f"file://{repository}@nowhere").code == 2
-    assert world.run("plugin", "add", "file:///nowhere").code == 2
+    assert agent.run("plugin", "add", f"file://{repository}@nowhere").code == 2
+    assert agent.run("plugin", "add", "file:///nowhere").code == 2
     assert not list(store(world).iterdir())
 
 
-def test_a_hostile_name_and_text_cannot_reach_the_terminal(world: World) -> None:
+def test_a_hostile_name_and_text_cannot_reach_the_terminal(world: World, agent: Commands) -> None:
     source = canary(world)
     write(source, {"commands/go.md": "Go: !`touch x \x1b[2J\u202e`\n"})
-    assert "\x1b" not in world.run("plugin", "add", str(source)).out
+    assert "\x1b" not in agent.run("plugin", "add", str(source)).out
     write(source, {".claude-plugin/plugin.json": {"name": "../x"}})
-    refused = world.run("plugin", "add", str(source))
+    refused = agent.run("plugin", "add", str(source))
     assert refused.code == 2 and "not a valid plug-in name" in refused.err
     write(source, {".claude-plugin/plugin.json": {"name": "x", "description": "a\x1b]0;b\x07\u202e"}})
-    shown = world.run("plugin", "add", str(source)).out
+    shown = agent.run("plugin", "add", str(source)).out
     assert "\x1b" not in shown and "\u202e" not in shown
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import Commands
 from tests.e2e.world import Done, World, finish, shell, until
 from tests.launchers import WITHOUT_ACCOUNT, WITHOUT_PRIVILEGE, launcher
 from tests.model.server import Call, Received, Reply
@@ -76,18 +77,26 @@ def test_a_terminal_as_standard_input_is_never_read(world: World) -> None:
 
 
 def test_a_directory_that_is_gone(world: World) -> None:
-    gone = "mkdir gone; cd gone; rmdir ../gone; "
-    for line in (
-        "run ask",
-        "ask",
-        "run -w tree ask",
-        "review",
-        "demo",
-        "batch tasks.jsonl",
-        "trace send 12345678",
-    ):
-        done = world.run(*line.split(), before=in_bash(f'{gone}exec "$@"'))
-        assert (done.code, done.out) == (2, "") and "directory does not exist" in done.err
+    """As a program starts there, and as it is for each command, which shows in one program that is there before."""
+
+    def is_told(done: Done) -> bool:
+        return (done.code, done.out) == (2, "") and "directory does not exist" in done.err
+
+    assert is_told(world.run("run", "ask", before=in_bash('mkdir gone; cd gone; rmdir ../gone; exec "$@"')))
+    (world.work / "left").mkdir()
+    with Commands(world, world.work / "left") as agent:
+        assert agent.run("help", "batch").code == 0
+        (world.work / "left").rmdir()
+        for line in (
+            "run ask",
+            "ask",
+            "run -w tree ask",
+            "review",
+            "demo",
+            "batch tasks.jsonl",
+            "trace send 12345678",
+        ):
+            assert is_told(agent.run(*line.split())), line
 
 
 @pytest.mark.parametrize("how", ["moved", "replaced"])

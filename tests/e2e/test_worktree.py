@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+from tests.cli.running import Commands
 from tests.e2e.person import Person
 from tests.e2e.world import World
 from tests.model.server import Call, Reply
@@ -19,15 +20,17 @@ def repository(world: World) -> Path:
     return repo
 
 
-def listed(world: World) -> list[dict[str, object]]:
-    done = world.run("worktree", "list", "--json")
+def listed(agent: World | Commands) -> list[dict[str, object]]:
+    done = agent.run("worktree", "list", "--json")
     assert done.code == 0, done.err
     found = json.loads(done.out)["worktrees"]
     assert isinstance(found, list)
     return found
 
 
-def test_a_run_works_in_a_worktree_which_is_entered_again_merged_and_cleaned(world: World) -> None:
+def test_a_run_works_in_a_worktree_which_is_entered_again_merged_and_cleaned(
+    world: World, agent: Commands
+) -> None:
     repo = repository(world)
     put(repo, "b.txt", "uncommitted\n")
     world.script(
@@ -39,22 +42,22 @@ def test_a_run_works_in_a_worktree_which_is_entered_again_merged_and_cleaned(wor
     assert "1 file changed in the worktree idea" in done.err and "agent worktree merge idea" in done.err
     done = world.run("run", "go on", "--mode", "yolo", "--worktree=idea")
     assert done.code == 0 and "uncommitted\none" in world.messages(-1, "tool")[-1], done.err
-    (one,) = listed(world)
+    (one,) = listed(agent)
     assert one["name"] == "idea" and one["root"] == str(repo) and not one["is_in_use"]
     assert "neither merged nor saved" in str(one["stays"])
-    assert "Left 1 worktree" in world.run("worktree", "clean").out and len(listed(world)) == 1
-    asked = world.run("worktree", "merge", "idea")
+    assert "Left 1 worktree" in agent.run("worktree", "clean").out and len(listed(agent)) == 1
+    asked = agent.run("worktree", "merge", "idea")
     assert asked.code == 2 and "+one" in asked.out and "--yes" in asked.err and not (repo / "made.txt").exists()
-    merged = world.run("worktree", "merge", "idea", "--yes")
+    merged = agent.run("worktree", "merge", "idea", "--yes")
     assert merged.code == 0 and (repo / "made.txt").read_text() == "one\ntwo\n", merged.err
     assert git(repo, "status", "--porcelain") == "?? b.txt\n?? made.txt\n"
-    shown = world.run("worktree", "list").out
+    shown = agent.run("worktree", "list").out
     assert "idea" in shown and "can go" in shown
-    assert "Would remove 1 worktree" in world.run("worktree", "clean", "--dry-run").out and len(listed(world)) == 1
-    assert world.run("worktree", "clean", "--keep-gb", "5").out.startswith("Removed 0") and len(listed(world)) == 1
-    assert "Removed 1 worktree" in world.run("worktree", "clean").out and listed(world) == []
+    assert "Would remove 1 worktree" in agent.run("worktree", "clean", "--dry-run").out and len(listed(agent)) == 1
+    assert agent.run("worktree", "clean", "--keep-gb", "5").out.startswith("Removed 0") and len(listed(agent)) == 1
+    assert "Removed 1 worktree" in agent.run("worktree", "clean").out and listed(agent) == []
     assert not [name for name in os.listdir(repo / ".git") if "worktree" in name]
-    assert "There are no worktrees" in world.run("worktree", "list").out
+    assert "There are no worktrees" in agent.run("worktree", "list").out
 
 
 def test_names_that_are_not_utf_8_are_no_obstacle(world: World) -> None:
@@ -108,12 +111,12 @@ def test_a_session_in_a_worktree_is_left_with_a_word_about_it(world: World) -> N
     assert str(one["path"]) in world.messages(-1, "tool")[-1] and not (repo / "two.txt").exists()
 
 
-def test_what_cannot_be_had_is_said(world: World) -> None:
+def test_what_cannot_be_had_is_said(world: World, agent: Commands) -> None:
     assert "no git repository" in world.run("run", "go", "-w", "idea").err
     repository(world)
     for name in ("../up", ".git", "a b", ""):
-        done = world.run("run", "go", "-w", name)
+        done = agent.run("run", "go", "-w", name)
         assert done.code == 2 and "cannot be the name of a worktree" in done.err
-    done = world.run("worktree", "merge", "nothing")
+    done = agent.run("worktree", "merge", "nothing")
     assert done.code == 2 and "there is no worktree 'nothing'" in done.err
-    assert "agent worktree list" in world.run("worktrees").err
+    assert "agent worktree list" in agent.run("worktrees").err

@@ -5,13 +5,11 @@ import asyncio
 import json
 import os
 import random
-import resource
 import shutil
 import subprocess
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -30,6 +28,7 @@ from agent_cli.store.catalog import describe
 from agent_cli.store.session_file import NewSessionFile, SessionFile, StoreError, read_session
 from tests.engine import long_talk
 from tests.engine.harness import engine, header, same_facts
+from tests.fs.file_limit import at_most
 from tests.fuzz import LEVEL
 from tests.model.scripted import Reply, ScriptedModel, call, say
 
@@ -280,17 +279,6 @@ def check_full(write: Write, room: int, path: Path) -> None:
 def reopened_empty(path: Path) -> SessionFile:
     path.unlink()
     return SessionFile.create(path)
-
-
-@contextmanager
-def at_most(size_bytes: int) -> Iterator[None]:
-    """No file of this process may grow beyond a size: the part of a write that fits is made, the rest fails."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 async def cut_and_reopen(base: Path, points: range, resumed_every: int) -> None:

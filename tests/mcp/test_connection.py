@@ -14,7 +14,6 @@ import pytest
 
 from agent_cli.mcp.catalog.offer_store import OfferStore
 from agent_cli.mcp.client.connect import connect
-from agent_cli.mcp.client.oauth import login
 from agent_cli.mcp.client.tokens import TokenStore
 from agent_cli.mcp.connection import Connection, RestartPolicy
 from agent_cli.mcp.servers import Servers
@@ -401,6 +400,8 @@ async def test_a_missing_login_is_no_death_and_a_new_one_is_used_at_once(desk: D
                 await call(connection, whoami)
         assert connection.state == "login needed" and "agent mcp login demo" in connection.error
         browser = Browser(server)
+        from agent_cli.mcp.client.oauth import login  # loads the SDK
+
         await login(definition, desk.tokens, show=browser.show)
         assert (await call(connection, whoami)).text == "Ada" and connection.state == "ready"
         server.accepted.clear()

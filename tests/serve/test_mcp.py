@@ -8,25 +8,28 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mcp_types as wire
 import pytest
-from mcp import Client, MCPError
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.e2e.warm_command import WarmCommand
 from tests.e2e.world import AGENT, World, finish, until
 from tests.model.server import Call, Reply
 
+if TYPE_CHECKING:  # the SDK takes half a second to load, and is loaded by those who need it
+    import mcp_types as wire
+    from mcp import Client
+
 ERAS = ("auto", "legacy")
 META = "io.modelcontextprotocol/"
 MODERN = {f"{META}protocolVersion": "2026-07-28", f"{META}clientCapabilities": {}}
-Answer = Callable[[Any, Any], Awaitable[wire.ElicitResult]]
+Answer = Callable[[Any, Any], Awaitable["wire.ElicitResult"]]
 
 
 def answering(word: str, asked: list[str] | None = None) -> Answer:
     """A user who gives one answer to everything."""
+
+    import mcp_types as wire
 
     async def elicit(context: Any, params: Any) -> wire.ElicitResult:
         if asked is not None:
@@ -36,7 +39,9 @@ def answering(word: str, asked: list[str] | None = None) -> Answer:
     return elicit
 
 
-async def declining(context: Any, params: Any) -> wire.ElicitResult:
+async def declining(context: Any, params: Any) -> "wire.ElicitResult":
+    import mcp_types as wire
+
     return wire.ElicitResult(action="decline")
 
 
@@ -51,8 +56,11 @@ def world(world: World) -> Iterator[World]:
 @asynccontextmanager
 async def connected(
     world: World, *options: str, era: str = "auto", elicit: Answer | None = None
-) -> AsyncIterator[Client]:
+) -> AsyncIterator["Client"]:
     """A client of the program."""
+    from mcp import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     world.measured()
     server = StdioServerParameters(
         command=str(world.home / "bin" / "agent"), args=["mcp", "serve", *options], cwd=str(world.work),
@@ -60,6 +68,12 @@ async def connected(
     )  # fmt: skip
     async with Client(stdio_client(server), mode=era, cache=None, elicitation_callback=elicit) as client:
         yield client
+
+
+def _error() -> type[Exception]:
+    from mcp import MCPError
+
+    return MCPError
 
 
 def text(result: Any) -> str:
@@ -75,7 +89,7 @@ async def test_tools_are_listed_with_their_schemas_and_called(world: World, era:
         read = await client.call_tool("read_file", {"path": "a.txt"})
         ran = await client.call_tool("shell", {"command": "cat a.txt missing.txt"})
         wrong = await client.call_tool("read_file", {"nonsense": 1})
-        with pytest.raises(MCPError, match="There is no tool named 'nope'"):
+        with pytest.raises(_error(), match="There is no tool named 'nope'"):
             await client.call_tool("nope", {})
         version = client.protocol_version
     assert version == ("2026-07-28" if era == "auto" else "2025-11-25")
@@ -164,7 +178,7 @@ async def test_only_the_chosen_tools_are_offered_in_the_chosen_mode(world: World
     async with connected(world, "--tools", "read_file,write_file", "--mode", "plan") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["read_file", "write_file"]
         denied = await client.call_tool("write_file", {"path": "x", "content": ""})
-        with pytest.raises(MCPError, match="no tool named 'shell'"):
+        with pytest.raises(_error(), match="no tool named 'shell'"):
             await client.call_tool("shell", {"command": "true"})
     assert denied.is_error and "mode plan" in text(denied)
     async with connected(world, "--tools", "agent") as client:

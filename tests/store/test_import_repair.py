@@ -1,14 +1,14 @@
 """A session moves to another machine without taking rights along, and a damaged one is made whole."""
 
-import errno
 import json
 import os
+import stat
 from pathlib import Path
-from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
+from agent_cli.fs.files import Disk
 from agent_cli.protocol.messages import AssistantMessage, MemoryChange, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.records import (
     CheckpointTaken,
@@ -27,6 +27,7 @@ from agent_cli.store.catalog import Sessions, describe, totals
 from agent_cli.store.export.formats import exported, masked
 from agent_cli.store.import_repair import LARGEST_BYTES, import_session, repair
 from agent_cli.store.session_file import SessionFile, SessionLocked, StoreError, read_session
+from tests.fs.file_limit import at_most
 from tests.rows import each_row
 from tests.store.talk import records
 from tests.store.test_catalog import prompt, saved
@@ -163,38 +164,37 @@ def test_a_damaged_session_is_made_whole_and_the_old_file_is_kept(tmp_path: Path
     assert [file.name for file in sorted(path.parent.iterdir()) if file.suffix == ".json"] == [path.name]
 
 
-def test_the_copy_is_on_disk_before_the_session_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Watched(Disk):
+    """A disk that remembers what was synchronised, and in which order: what the folder held, or a file's number."""
+
+    def __init__(self) -> None:
+        self.synced: list[dict[str, int] | int] = []
+
+    def sync(self, descriptor: int) -> None:
+        super().sync(descriptor)
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            self.synced.append({entry.name: entry.inode() for entry in os.scandir(descriptor)})
+        else:
+            self.synced.append(status.st_ino)
+
+
+def test_the_copy_is_on_disk_before_the_session_is_replaced(tmp_path: Path) -> None:
     path = saved(Sessions(tmp_path / "all"), tmp_path, "abcd1111", prompt("one"), prompt("two"))
     path.write_bytes(path.read_bytes()[:-6])
-    done: list[object] = []
-
-    def sync(descriptor: int) -> None:
-        done.append(os.fstat(descriptor).st_ino)
-
-    def replace(source: str, target: Path, **more: Any) -> None:
-        done.append(str(target))
-        os.rename(source, target, **more)
-
-    monkeypatch.setattr(os, "fsync", sync)
-    monkeypatch.setattr(os, "replace", replace)
-    copy = repair(path).copy
+    old, disk = path.stat().st_ino, Watched()
+    copy = repair(path, disk).copy
     assert copy is not None
-    kept, folder = copy.stat().st_ino, path.parent.stat().st_ino
-    assert done == [kept, str(copy), folder, path.stat().st_ino, str(path), folder]
+    kept, new = copy.stat().st_ino, path.stat().st_ino
+    assert len({old, kept, new}) == 3
+    assert disk.synced == [kept, {path.name: old, copy.name: kept}, new, {path.name: new, copy.name: kept}]
 
 
-def test_a_full_disk_leaves_a_damaged_session_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_a_damaged_session_as_it_is(tmp_path: Path) -> None:
     path = saved(Sessions(tmp_path / "all"), tmp_path, "abcd1111", prompt("one"), prompt("two"))
     broken = path.read_bytes()[:-6]
     path.write_bytes(broken)
-
-    def full(*arguments: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(StoreError, match=r"No space left on device\. Nothing was changed"):
+    with at_most(len(broken) - 1), pytest.raises(StoreError, match=r"File too large\. Nothing was changed"):
         repair(path)
     assert path.read_bytes() == broken and [each.name for each in path.parent.iterdir()] == [path.name]
 

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 from agent_cli.workspace.path_listing import offered, offered_in
+from tests.fs.crowd import crowd
 
 
 def put(root: Path, *names: str) -> None:
@@ -75,8 +76,7 @@ def test_an_access_list_further_down_closes_what_lies_below_it(tmp_path: Path) -
 
 def test_there_is_an_end_to_what_is_offered_of_one_folder(tmp_path: Path) -> None:
     root = tmp_path.resolve()
-    for number in range(6_000):
-        os.close(os.open(root / f"f{number:05}", os.O_CREAT | os.O_WRONLY))
+    crowd(root, (f"f{number:05}" for number in range(6_000)))
     assert len(list(offered_in(str(root), ""))) == 5_000
     assert {f"f0599{digit}" for digit in range(10)} <= set(offered_in(str(root), "", "F0599"))
     assert len(list(offered(str(root)))) == 6_000

@@ -13,9 +13,10 @@ from agent_cli.config.example_file import example
 from agent_cli.config.schema import Config
 from agent_cli.protocol.usage import LearnedLimits
 from agent_cli.store.state.learned_limits import LearnedLimitsFile
-from tests.cli.running import said
+from tests.cli.running import Commands, said
 from tests.e2e.world import Done, World
 from tests.model.side_server import SideServer
+from tests.rows import each_row
 
 FRESH = {"AGENT_MODEL": None}
 
@@ -83,7 +84,7 @@ def test_explain_knows_keys_below_names_of_the_users_own(world: World) -> None:
     assert entry.out == f'tools.shell.env.A: "b"    # {world.config}/config.yaml:2\n'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "hint"),
     [
         ("modle", "did you mean `model`?"),
@@ -94,8 +95,8 @@ def test_explain_knows_keys_below_names_of_the_users_own(world: World) -> None:
         ("limits.turns.x", "did you mean `limits.turns`?"),
     ],
 )
-def test_a_key_that_is_none_is_told_with_the_nearest(world: World, key: str, hint: str) -> None:
-    assert world.run("config", "explain", key) == Done(2, "", f"agent: there is no key {key!r}; {hint}\n")
+def test_a_key_that_is_none_is_told_with_the_nearest(agent: Commands, key: str, hint: str) -> None:
+    assert agent.run("config", "explain", key) == Done(2, "", f"agent: there is no key {key!r}; {hint}\n")
 
 
 def test_get_prints_a_value_alone(world: World) -> None:
@@ -130,7 +131,7 @@ def test_set_changes_one_key_and_keeps_comments(world: World) -> None:
     assert elsewhere.code == 0 and "another value counts, from AGENT_MODEL" in elsewhere.err
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "value", "message"),
     [
         ("modle", "x", "unknown key `modle`; did you mean `model`?"),
@@ -141,10 +142,12 @@ def test_set_changes_one_key_and_keeps_comments(world: World) -> None:
         ("model", "[", "the value is not valid YAML"),
     ],
 )
-def test_a_value_that_is_wrong_is_not_written(world: World, key: str, value: str, message: str) -> None:
+def test_a_value_that_is_wrong_is_not_written(
+    world: World, agent: Commands, key: str, value: str, message: str
+) -> None:
     file, text = world.config / "config.yaml", "permissions:\n  allow:\n    - shell(make)\n"
     file.write_text(text, encoding="utf-8")
-    done = world.run("config", "set", key, value)
+    done = agent.run("config", "set", key, value)
     assert done.code == 2 and message in done.err and "nothing was written" in done.err
     assert done.err.count("\n") == 1 and file.read_text(encoding="utf-8") == text
 

@@ -13,10 +13,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 import yaml
 
-from tests.cli.running import said
+from tests.cli.running import Commands, said
 from tests.e2e.person import Person
 from tests.e2e.world import Done, World, finish
 from tests.mcp.client.oauth_server import oauth_server
+from tests.rows import each_row
 
 FAULT_SERVER = Path(__file__).parents[2] / "mcp" / "servers" / "fault_server.py"
 RUN = [sys.executable, str(FAULT_SERVER)]
@@ -39,7 +40,7 @@ def of_project(world: World, **servers: Any) -> None:
     (world.work / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "entry"),
     [
         ("x npx -y thing --flag", {"command": "npx", "args": ["-y", "thing", "--flag"]}),
@@ -53,8 +54,11 @@ def of_project(world: World, **servers: Any) -> None:
         ("x prog ${TOKEN}", {"command": "prog", "args": ["${TOKEN}"]}),
     ],
 )  # fmt: skip
-def test_a_server_is_added_in_every_usual_spelling(world: World, line: str, entry: dict[str, Any]) -> None:
-    done = one(world, "add", *(word.replace("\u00a0", " ") for word in line.split(" ")))
+def test_a_server_is_added_in_every_usual_spelling(
+    world: World, agent: Commands, line: str, entry: dict[str, Any]
+) -> None:
+    (world.config / "config.yaml").unlink(missing_ok=True)
+    done = agent.run("mcp", "add", *(word.replace("\u00a0", " ") for word in line.split(" ")))
     assert (done.code, done.err) == (0, ""), done.err
     assert own(world) == {"x": entry} and "`agent mcp test x` tries it" in done.out
 

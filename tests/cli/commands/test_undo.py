@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from agent_cli.store.session_file import SessionFile
-from tests.cli.running import said
+from tests.cli.running import Commands, said
 from tests.e2e.world import AGENT, Done, World, shell
 from tests.launchers import WITHOUT_PRIVILEGE
 from tests.model.server import Reply
@@ -47,10 +47,12 @@ BEFORE = {"a.txt": "one\n", "c.txt": "one\n"}
 AFTER = {"a.txt": "two\n", "b.txt": "new\n"}
 
 
-def test_undo_takes_every_file_back_and_redo_brings_them_again_as_dry_runs_have_said(changed: World) -> None:
+def test_undo_takes_every_file_back_and_redo_brings_them_again_as_dry_runs_have_said(
+    changed: World, agent: Commands
+) -> None:
     told = ["  created   c.txt", "  deleted   b.txt", "  modified  a.txt"]
     records = changed.records()
-    dry = changed.run("undo", "--dry-run")
+    dry = agent.run("undo", "--dry-run")
     assert (dry.code, dry.err, files(changed)) == (0, "", AFTER) and changed.records() == records
     assert sorted(dry.out.splitlines()) == [
         f"{told[0]}  +1 -0",
@@ -58,12 +60,12 @@ def test_undo_takes_every_file_back_and_redo_brings_them_again_as_dry_runs_have_
         f"{told[2]}  +1 -1",
         "Would undo: change",
     ]
-    undone = changed.run("undo")
+    undone = agent.run("undo")
     assert (undone.code, undone.err, files(changed)) == (0, "", BEFORE)
     assert sorted(undone.out.splitlines()) == [*told, "Undid: change"]
 
     told = ["  created   b.txt", "  deleted   c.txt", "  modified  a.txt"]
-    dry = changed.run("redo", "--dry-run")
+    dry = agent.run("redo", "--dry-run")
     assert (dry.code, files(changed)) == (0, BEFORE)
     assert sorted(dry.out.splitlines()) == [
         f"{told[0]}  +1 -0",
@@ -71,11 +73,11 @@ def test_undo_takes_every_file_back_and_redo_brings_them_again_as_dry_runs_have_
         f"{told[2]}  +1 -1",
         "Would redo: change",
     ]
-    redone = changed.run("redo")
+    redone = agent.run("redo")
     assert (redone.code, redone.err, files(changed)) == (0, "", AFTER)
     assert sorted(redone.out.splitlines()) == [*told, "Redid: change"]
 
-    changed.run("undo")
+    agent.run("undo")
     changed.script(Reply(text="Fine."))
     assert changed.run("run", "-c", "and now?").code == 0
     assert [text.endswith("and now?") for text in changed.messages()] == [True], "the model does not see the turn"
@@ -104,18 +106,18 @@ def test_the_list_numbers_the_turns_as_the_session_is_shown(changed: World) -> N
     assert changed.run("undo", "--to", "1").code == 0 and files(changed) == BEFORE
 
 
-def test_while_another_process_holds_the_session_it_can_be_looked_at(changed: World) -> None:
+def test_while_another_process_holds_the_session_it_can_be_looked_at(changed: World, agent: Commands) -> None:
     held, _ = SessionFile.open(changed.sessions()[0])
     try:
-        assert changed.run("undo", "--list") == Done(0, "  1  change  (files saved)\n", "")
-        assert changed.run("redo", "--list") == Done(0, "There is nothing to redo.\n", "")
-        dry = changed.run("undo", "--dry-run")
+        assert agent.run("undo", "--list") == Done(0, "  1  change  (files saved)\n", "")
+        assert agent.run("redo", "--list") == Done(0, "There is nothing to redo.\n", "")
+        dry = agent.run("undo", "--dry-run")
         assert (dry.code, dry.err) == (0, "") and "  modified  a.txt  +1 -1\n" in dry.out
         assert dry.out.startswith("note: another process uses the session")
         for words, command in (
             (["undo"], "/undo"), (["redo"], "/redo"), (["undo", "--resolve", "old"], "/resolve")
         ):  # fmt: skip
-            refused = changed.run(*words)
+            refused = agent.run(*words)
             assert refused.code == 1 and files(changed) == AFTER
             told = f"is in use by another process: type {command} there, or close it first"
             assert told in refused.err and "--fork" not in refused.err
@@ -178,13 +180,13 @@ def test_a_file_changed_since_is_left_alone_and_the_exit_code_says_so(changed: W
     assert files(changed) == {"a.txt": "mine\n", "c.txt": "one\n"}
 
 
-def test_nothing_to_undo_or_redo_is_said_with_exit_1(changed: World) -> None:
-    assert changed.run("redo") == Done(1, "There is nothing to redo.\n", "")
-    assert changed.run("redo", "--dry-run") == Done(1, "There is nothing to redo.\n", "")
-    changed.run("undo")
-    assert changed.run("undo") == Done(1, "There is no turn to undo.\n", "")
-    assert changed.run("undo", "--dry-run") == Done(1, "There is nothing to undo.\n", "")
-    assert changed.run("undo", "--list") == Done(0, "There is no turn to undo.\n", "")
+def test_nothing_to_undo_or_redo_is_said_with_exit_1(changed: World, agent: Commands) -> None:
+    assert agent.run("redo") == Done(1, "There is nothing to redo.\n", "")
+    assert agent.run("redo", "--dry-run") == Done(1, "There is nothing to redo.\n", "")
+    agent.run("undo")
+    assert agent.run("undo") == Done(1, "There is no turn to undo.\n", "")
+    assert agent.run("undo", "--dry-run") == Done(1, "There is nothing to undo.\n", "")
+    assert agent.run("undo", "--list") == Done(0, "There is no turn to undo.\n", "")
 
 
 def test_after_new_work_there_is_nothing_to_redo(changed: World) -> None:
@@ -195,10 +197,8 @@ def test_after_new_work_there_is_nothing_to_redo(changed: World) -> None:
 
 
 def test_without_a_session_there_is_nothing_to_do(world: World) -> None:
-    for command in ("undo", "redo"):
-        assert world.run(command) == Done(
-            2, "", f"agent: there is no session in {world.work} yet; start one with `agent`\n"
-        )
+    none = Done(2, "", f"agent: there is no session in {world.work} yet; start one with `agent`\n")
+    assert said(world, ["undo"], ["redo"]) == [none, none]
 
 
 def test_a_named_session_is_undone_from_anywhere(changed: World) -> None:
@@ -246,14 +246,14 @@ def test_several_turns_go_at_once_and_come_back_one_by_one_or_together(changed: 
     assert changed.run("undo", "--turns", "2").code == 0 and files(changed) == BEFORE
 
 
-def test_files_and_conversation_go_back_separately(changed: World) -> None:
-    done = changed.run("undo", "--code")
+def test_files_and_conversation_go_back_separately(changed: World, agent: Commands) -> None:
+    done = agent.run("undo", "--code")
     assert done.out.startswith("Undid (files only): change\n") and files(changed) == BEFORE
-    assert changed.run("undo", "--code", "--dry-run").code == 1
-    assert changed.run("redo", "--list").out == "  1  change (files only)\n"
-    changed.run("redo")
-    assert changed.run("undo", "--conversation") == Done(0, "Undid (conversation only): change\n", "")
-    assert files(changed) == AFTER and "There is no turn" in changed.run("undo", "--list").out
+    assert agent.run("undo", "--code", "--dry-run").code == 1
+    assert agent.run("redo", "--list").out == "  1  change (files only)\n"
+    agent.run("redo")
+    assert agent.run("undo", "--conversation") == Done(0, "Undid (conversation only): change\n", "")
+    assert files(changed) == AFTER and "There is no turn" in agent.run("undo", "--list").out
 
 
 def test_a_dry_run_names_what_would_be_left_alone(changed: World) -> None:
@@ -263,16 +263,16 @@ def test_a_dry_run_names_what_would_be_left_alone(changed: World) -> None:
     assert "  modified" not in done.out and files(changed)["a.txt"] == "mine\n"
 
 
-def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World) -> None:
+def test_conflicts_are_taken_or_merged_as_the_command_line_says(changed: World, agent: Commands) -> None:
     (changed.work / "a.txt").write_text("mine\n", encoding="utf-8")
-    merged = changed.run("undo", "--conflicts", "merge")
+    merged = agent.run("undo", "--conflicts", "merge")
     assert merged.code == 1 and "skipped a.txt: both sides changed the same lines" in merged.out
-    assert changed.run("undo", "--resolve", "old", "b.txt").code == 1
-    taken = changed.run("undo", "--resolve", "take", "a.txt")
+    assert agent.run("undo", "--resolve", "old", "b.txt").code == 1
+    taken = agent.run("undo", "--resolve", "take", "a.txt")
     assert taken == Done(0, "Decided.\n  modified  a.txt\n", "") and files(changed) == BEFORE
-    assert changed.run("redo").code == 0 and files(changed)["a.txt"] == "mine\n"
-    assert changed.run("redo", "--resolve", "old").out.startswith("There is no file to resolve")
-    assert changed.run("undo", "--conflicts", "old").code == 0 and files(changed) == BEFORE
+    assert agent.run("redo").code == 0 and files(changed)["a.txt"] == "mine\n"
+    assert agent.run("redo", "--resolve", "old").out.startswith("There is no file to resolve")
+    assert agent.run("undo", "--conflicts", "old").code == 0 and files(changed) == BEFORE
 
 
 @pytest.mark.parametrize("choice", ["old", "merge"])
@@ -295,7 +295,7 @@ def test_a_file_that_could_not_be_written_is_restored_once_it_can(world: World, 
     assert again.code == 1 and again.out.startswith("There is no file to resolve")
 
 
-def test_options_that_make_no_sense_are_errors(changed: World) -> None:
+def test_options_that_make_no_sense_are_errors(changed: World, agent: Commands) -> None:
     for wrong in (
         ["--code", "--conversation"],
         ["--conflicts", "x"],
@@ -303,7 +303,7 @@ def test_options_that_make_no_sense_are_errors(changed: World) -> None:
         ["--turns", "0"],
         ["a.txt"],
     ):
-        done = changed.run("undo", *wrong)
+        done = agent.run("undo", *wrong)
         assert done.code == 2 and done.err and files(changed) == AFTER, wrong
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dask
-import distributed  # noqa: F401  # its defaults must be there before they are changed
 import pytest
 
 from agent_cli import __version__
@@ -163,6 +161,9 @@ async def test_a_cluster_in_this_process_is_not_open_to_the_network() -> None:
     ],
 )
 async def test_what_cannot_be_connected_to_is_named(where: dict[str, Any], why: str) -> None:
+    import dask
+    import distributed  # noqa: F401  # its defaults must be there before they are changed
+
     with pytest.raises(EngineError, match=why), dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
         await DaskEngine.connect(**where)
 

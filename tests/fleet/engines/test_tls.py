@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import dask
-import distributed  # noqa: F401  # its defaults must be there before they are changed
 import pytest
 import trustme
 
@@ -15,6 +13,9 @@ from .harness import Heard, job, real_cluster
 
 
 async def test_jobs_run_over_tls_and_strangers_do_not_connect(tmp_path: Path) -> None:
+    import dask
+    import distributed  # noqa: F401  # its defaults must be there before they are changed
+
     authority = trustme.CA()
     ca, pair = tmp_path / "ca.pem", tmp_path / "pair.pem"
     authority.cert_pem.write_to_path(ca)

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-import httpx2
-
 from tests.http_server import LoopbackServer
 
 Json = dict[str, Any]
@@ -189,6 +187,8 @@ class Browser:
         return f"{self.query['redirect_uri']}?{urllib.parse.urlencode({**good, **self._changed, **changed})}"
 
     async def _open(self) -> None:
+        import httpx2
+
         async with httpx2.AsyncClient(trust_env=False) as client:
             for forged in ({"state": "forged"}, {}):
                 self.answers.append((await client.get(self.redirect(**forged))).status_code)

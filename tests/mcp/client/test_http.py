@@ -6,18 +6,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx2
 import msgspec
 import pytest
 
-from agent_cli.mcp.client.http import MessageTransport
 from agent_cli.mcp.types.client import LoginNeeded, ServerError, ServerGone
 from agent_cli.mcp.types.definition import ServerDefinition
 from tests.http_server import LoopbackServer
 
 from .world import Lab
+
+if TYPE_CHECKING:
+    import httpx2
 
 Answer = Callable[["Handler", dict[str, Any]], None]
 
@@ -189,7 +190,11 @@ async def sse_server(lab: Lab) -> str:
     return await lab.serve(sys.executable, str(SERVERS / "sse_server.py"))
 
 
-def transport_for(url: str, env: dict[str, str]) -> httpx2.AsyncClient:
+def transport_for(url: str, env: dict[str, str]) -> "httpx2.AsyncClient":
+    import httpx2
+
+    from agent_cli.mcp.client.http import MessageTransport  # loads the SDK
+
     return httpx2.AsyncClient(transport=MessageTransport(to(url), env), trust_env=False)
 
 

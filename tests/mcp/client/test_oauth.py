@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_cli.mcp.client.oauth import login
 from agent_cli.mcp.client.redirect import RedirectListener
 from agent_cli.mcp.client.tokens import TokenStore
 from agent_cli.mcp.types.client import LoginNeeded, ServerError
@@ -33,6 +32,13 @@ def server() -> Iterator[OAuthServer]:
 @pytest.fixture
 def tokens(tmp_path: Path) -> TokenStore:
     return TokenStore(tmp_path / "logins")
+
+
+async def login(definition: ServerDefinition, tokens: TokenStore, **how: Any) -> None:
+    """Log in with the SDK, which takes half a second to load and is loaded by those who need it."""
+    from agent_cli.mcp.client import oauth
+
+    await oauth.login(definition, tokens, **how)
 
 
 def at(server: OAuthServer, **more: Any) -> ServerDefinition:

@@ -10,6 +10,7 @@ import pytest
 from agent_cli.protocol.actions import ReadPath
 from agent_cli.tools.kit.base import ToolContext, ToolError
 from agent_cli.tools.search import ripgrep
+from tests.fs.crowd import crowd
 from tests.tools.calls import REGISTRY, call
 
 
@@ -203,8 +204,7 @@ async def test_list_dir_marks_what_is_ignored_and_does_not_enter_it(context: Too
 
 
 async def test_list_dir_is_bounded(context: ToolContext, root: Path) -> None:
-    for number in range(700):
-        (root / f"f{number:03}").touch()
+    crowd(root, (f"f{number:03}" for number in range(700)))
     outcome = await call(context, "list_dir")
     assert len(outcome.text.splitlines()) == 501 and "[… 200 more here;" in outcome.text
     (root / "f000").unlink()
@@ -337,8 +337,7 @@ async def test_a_flood_of_matches_is_cut_and_said(context: ToolContext, root: Pa
 
 async def test_thousands_of_ignored_files_are_passed_over(context: ToolContext, root: Path) -> None:
     (root / "out").mkdir()
-    for number in range(1500):
-        (root / "out" / f"{number}.o").touch()
+    crowd(root / "out", (f"{number}.o" for number in range(1500)))
     put(root, {".gitignore": "*.o\n", "a.c": "needle\n"})
     outcome = await call(context, "grep", pattern="needle")
     assert "a.c\n1: needle" in outcome.text and "gnore" in outcome.text  # their number, if there was time for it

@@ -1,6 +1,5 @@
 """What completion offers for `@` and `/`."""
 
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from agent_cli.ui.services import OwnPrompt
 from agent_cli.ui.text.fuzzy_paths import Fragment, span
 from agent_cli.workspace.path_listing import offered, offered_in
 from tests.costs import assert_linear
+from tests.fs.crowd import crowd
 from tests.fuzz import tries
 from tests.rows import each_row
 from tests.ui.fake_client import FakeClient, FakeHost
@@ -165,8 +165,7 @@ def forest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in range(120):
         place = root / f"area{folder % 20:02}" / f"part{folder:03}"
         place.mkdir(parents=True)
-        for number in range(100):
-            os.close(os.open(place / f"unit_{folder:03}_{number:02}.py", os.O_CREAT | os.O_WRONLY))
+        crowd(place, (f"unit_{folder:03}_{number:02}.py" for number in range(100)))
     return root
 
 
@@ -221,8 +220,7 @@ def test_what_the_walk_has_no_room_for_is_found_in_the_folder_that_is_named(tmp_
         "@gone/x",
     ):
         assert found(text) == [], text
-    for number in range(6_000):
-        os.close(os.open(tmp_path / "deep" / f"n{number:05}", os.O_CREAT | os.O_WRONLY))
+    crowd(tmp_path / "deep", (f"n{number:05}" for number in range(6_000)))
     assert found("@deep/N0599")[:10] == [f"@deep/n0599{digit}" for digit in range(10)]
 
 

@@ -246,10 +246,10 @@ async def test_a_file_that_goes_away_while_git_reads_it_leaves_the_ignored_ones_
     assert (root / "ignored" / "cache").read_bytes() == b"before"
 
 
-@pytest.fixture
-def large(tmp_path: Path) -> Path:
-    """A workspace whose files are saved in three portions."""
-    root = tmp_path / "large"
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace whose files are saved in three portions. A test leaves in it what it found."""
+    root = tmp_path_factory.mktemp("large")
     for folder in range(11):
         (root / f"d{folder}").mkdir(parents=True)
         for file in range(1000):
