@@ -9,12 +9,14 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 _BRING_TEXT = frozenset("curl wget gh glab lynx w3m httpie xh ssh ftp nc ncat telnet".split())
 _WRAPPERS = frozenset(
     "sudo doas env exec command builtin time timeout nice ionice nohup setsid stdbuf xargs parallel watch eval"
-    " find unbuffer torsocks proxychains proxychains4 strace flock sh bash zsh dash busybox docker podman".split()
+    " find unbuffer torsocks proxychains proxychains4 strace flock sh bash zsh dash busybox docker podman"
+    " script su tmux screen entr unshare chroot perl ruby node php awk gawk mawk expect".split()
 )
 """Programs that run some of their words."""
+_PYTHON = lazy_regex(r"python[\d.]*|pypy[\d.]*")
 _UNSURE = lazy_regex(r"<<|#|\\[^\n]")
 """Here-documents, comments and escapes: the quotes in them are not those of the line."""
-_WORD = lazy_regex(r"[\w.-]+")
+_WORD = lazy_regex(r"\w[\w.-]*")
 _QUOTED = lazy_regex(r"'[^']*'|\"[^\"]*\"")
 _RUNS = lazy_regex(r"\$\(|`")
 _END = lazy_regex(r"[;&|(){}\n`]+")
@@ -43,7 +45,7 @@ def _programs(command: str) -> Iterator[str]:
         first = next((word for word in words if _BEFORE.fullmatch(word) is None), "")
         name = first.strip("'\"").rpartition("/")[2]
         yield name
-        if name in _WRAPPERS:
+        if name in _WRAPPERS or _PYTHON.fullmatch(name) or "$" in first:
             yield from _WORD.findall(command)
             return
 

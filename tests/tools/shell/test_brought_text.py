@@ -15,6 +15,8 @@ from tests.rows import each_row
         ("cat urls | xargs curl", "curl"), ("find . -exec curl {} +", "curl"), ("'curl' x", "curl"), ('"/usr/bin/ssh" h', "ssh"),
         ("cat <<EOF\ndon't\nEOF\ncurl x; echo 'a'", "curl"), ("echo don\\'t; curl x; echo it\\'s", "curl"),
         ("# it's\ncurl x\n# isn't", "curl"), ("eval 'curl x'", "curl"), ("X='a b' curl x", "curl"),
+        ("c=curl; $c x", "curl"), ("${CURL:-curl} x", "curl"), ("python3 -c 'import os; os.system(\"curl x\")'", "curl"),
+        ("perl -e 'print `curl x`'", "curl"), ("tmux new -d 'curl x'", "curl"),
         ("docker run alpine wget x", "wget"), ("sleep 1 & ssh h", "ssh"), ("curl localhost:1 https://example.org", "curl"),
     ],
 )  # fmt: skip
