@@ -1,6 +1,7 @@
 """Operations on the conversation itself: undo, redo, rewind, compaction, marks and names. They are tasks of the
 turn queue, so that they never run concurrently with a tool."""
 
+import asyncio
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -100,7 +101,11 @@ class HistoryOperations:
         scope: TurnScope,
         what: Rewound = "both",
     ) -> None:
-        count, prompt, report = await done
+        try:
+            count, prompt, report = await done
+        except asyncio.CancelledError:
+            scope.notice(_STOPPED_MIDWAY.format(kind))
+            raise
         self._compactor.forget_failure()
         self._look_again()
         if what == "code" and report.restored:
@@ -150,6 +155,9 @@ class HistoryOperations:
         scope.emit(Renamed(title=title))
 
 
+_STOPPED_MIDWAY = (
+    "Stopped midway: files may be restored in part, and the conversation is as it was. /{} does the rest."
+)
 _NOT_COMPACTED = "The conversation was not compacted; it is as it was."
 _NOTHING_TO_COMPACT = "There is nothing to compact yet: the conversation is as small as it gets."
 

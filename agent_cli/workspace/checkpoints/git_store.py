@@ -12,8 +12,9 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,6 +44,8 @@ _Pair = TypeVar("_Pair")
 _Taken = tuple[str, str, "SnapshotMetadata | None"]
 _TRIES = 3
 _MOST_NAMED = 20
+_AT_ONCE = 200
+"""Number of files to restore before other tasks run."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LONGEST_EXCLUDE = 1_000_000
 
@@ -327,14 +330,16 @@ class Checkpoints:
         gone = {path: (each.start, each.end) for path, each in net.changes.items() if each.is_gone}
         deleted = {path: pair for path, pair in differing.items() if not pair[1].blob} | gone
         put = {path: pair for path, pair in differing.items() if pair[1].blob}
-        reports.append(self._restore_some(deleted, {}, folders, dry_run=dry_run))
-        folders.remove()
-        if dry_run:
-            reports.append(self._restore_some(put, {}, folders, dry_run=True))
-        else:
-            async for batch, needed in batches(self._git, put):
-                reports.append(self._restore_some(batch, needed, folders))
-        reports.append(folders.close())
+        try:
+            reports += [each async for each in self._in_parts(deleted, {}, folders, dry_run)]
+            folders.remove()
+            if dry_run:
+                reports += [each async for each in self._in_parts(put, {}, folders, dry_run)]
+            else:
+                async for batch, needed in batches(self._git, put):
+                    reports += [each async for each in self._in_parts(batch, needed, folders)]
+        finally:
+            reports.append(folders.close())
         reports.append(await self._separated(moves, reports))
         held_up = [Conflict(self._shown(path), each.reason) for path, each in net.changes.items() if each.reason]
         held_up += [Conflict(f"{self._shown(path)}/", UNKNOWN) for path in folders.differing(net.unsure)]
@@ -358,14 +363,18 @@ class Checkpoints:
         names = ", ".join(found[:_MOST_NAMED]) + more
         return RestoreReport(notes=(f"hard links are not restored; these are separate files now: {names}",))
 
-    def _restore_some(
+    async def _in_parts(
         self, pairs: Mapping[str, tuple[Entry, Entry]], needed: Mapping[str, bytes], folders: "Folders",
         dry_run: bool = False,
-    ) -> RestoreReport:  # fmt: skip
-        return restore(
-            self._top, pairs, needed.__getitem__, shown=self._shown, keep=folders.keep, made=folders.made,
-            emptied=folders.emptied, dry_run=dry_run,
-        )  # fmt: skip
+    ) -> AsyncIterator[RestoreReport]:  # fmt: skip
+        """Restore files in parts, between which the screen is drawn and keys are read."""
+        left = iter(pairs.items())
+        while part := dict(islice(left, _AT_ONCE)):
+            yield restore(
+                self._top, part, needed.__getitem__, shown=self._shown, keep=folders.keep, made=folders.made,
+                emptied=folders.emptied, dry_run=dry_run,
+            )  # fmt: skip
+            await asyncio.sleep(0)
 
     async def resolve(
         self, moves: Sequence[Move], choice: Choice, paths: Collection[str], saved: str
