@@ -81,7 +81,7 @@ def test_watch_steer_answer_stop_merge_and_undo_it_all(world: World) -> None:
         person.wait(r"(?m)^\? general-\d wants to run  touch new.txt")
         asker = re.findall(r"(?m)^\? (general-\d) wants to run", person.text)[-1]
         other = {"general-1": "general-2", "general-2": "general-1"}[asker]
-        assert re.search(rf"(?m)^● {other} .*running", "\n".join(person.screen.display))
+        assert re.search(rf"(?m)^● {other}  \d steps?  \S+ part", "\n".join(person.screen.display))
         person.decide(f"{asker} wants to run", "1")
         until(lambda: (world.work / "new.txt").exists())
         person.say(f"/agents send {other} Hurry.")
