@@ -111,8 +111,7 @@ def _fitting(sections: Sequence[tuple[str, Sequence[str]]], room_chars: int) -> 
 
 
 def _failed(active: Sequence[Message]) -> list[str]:
-    """Return a line for each of the newest calls that failed or were denied: the call, and the last line of its
-    result."""
+    """Return a line for each of the newest calls that failed or were denied."""
     calls = {call.id: call for m in active if isinstance(m, AssistantMessage) for call in m.calls}
     lines: dict[str, None] = {}
     for result in reversed(active):
@@ -120,8 +119,15 @@ def _failed(active: Sequence[Message]) -> list[str]:
             continue
         call = calls.get(result.call_id)
         what = result.command or (call.arguments if call else "")
-        words = result.text.strip().splitlines()
-        lines.setdefault(f"- {result.tool} {' '.join(what.split())[:120]}: {words[-1][:120] if words else ''}")
+        lines.setdefault(f"- {result.tool} {' '.join(what.split())[:120]}: {_why(result)[:120]}")
         if len(lines) == _MAX_FAILED:
             break
     return list(lines)
+
+
+def _why(result: ToolResult) -> str:
+    """Return the last line of a failed result, before the notes in brackets that the agent adds. The words of others
+    would lose their marks here, so they are left out."""
+    lines = [] if result.untrusted else result.text.strip().splitlines()
+    said = next((line for line in reversed(lines) if not (line.startswith("[") and line.endswith("]"))), "")
+    return said.strip() or (result.status if result.exit_code is None else f"exit code {result.exit_code}")
