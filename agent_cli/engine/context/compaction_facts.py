@@ -3,6 +3,7 @@ facts copied from the records next to every summary, because a summary written b
 
 from collections.abc import Collection, Sequence
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import AssistantMessage, Message, PlanItem, ToolResult, UserMessage, is_prompt
 
 from .recall_results import recallable
@@ -12,6 +13,7 @@ _MAX_FILES = 60
 _MAX_FAILED = 20
 _MAX_PROMPTS = 30
 _HASH_CHARS = 8
+_NOTE = lazy_regex(r"\[.*\]|\(no output\)")
 
 
 def choose_cut(messages: Sequence[Message], keep_tokens: int, at_most: int | None = None) -> int:
@@ -126,8 +128,8 @@ def _failed(active: Sequence[Message]) -> list[str]:
 
 
 def _why(result: ToolResult) -> str:
-    """Return the last line of a failed result, before the notes in brackets that the agent adds. The words of others
-    would lose their marks here, so they are left out."""
+    """Return the last line of a failed result, before the notes that the agent adds. The words of others would
+    lose their marks here, so they are left out."""
     lines = [] if result.untrusted else result.text.strip().splitlines()
-    said = next((line for line in reversed(lines) if not (line.startswith("[") and line.endswith("]"))), "")
+    said = next((line for line in reversed(lines) if not _NOTE.fullmatch(line)), "")
     return said.strip() or (result.status if result.exit_code is None else f"exit code {result.exit_code}")
