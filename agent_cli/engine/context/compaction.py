@@ -293,6 +293,7 @@ class Compactor:
             self._in_place_of_originals(),
             view.plan,
             view.known_files,
+            self._directory(),
             self._running(),
             int(budget * _FACTS_SHARE) * 4,
         )
@@ -309,6 +310,11 @@ class Compactor:
             kept=kept,
             told=moment.told,
         )
+
+    def _directory(self) -> str:
+        """Return where the next command runs; empty for the workspace's folder."""
+        workspace, now = self._services.tools.workspace, self._services.tools.shell.cwd
+        return "" if now == workspace.root else workspace.relative(str(now))
 
     def _running(self) -> list[str]:
         """Return what goes on in the background, of which the model would otherwise know nothing any more."""

@@ -67,16 +67,19 @@ def facts(
     active: Sequence[Message],
     plan: Sequence[PlanItem],
     known_files: dict[str, str],
+    directory: str,
     running: Sequence[str],
     room_chars: int,
 ) -> str:
     """Return the facts to accompany a summary, the most important first. Each section is truncated to fit.
-    `running` names what goes on in the background."""
+    `directory` is that of the next command, empty for the workspace's folder; `running` names what goes on in the
+    background."""
     results = [message for message in active if isinstance(message, ToolResult)]
     changed = dict.fromkeys(change.path for result in results for change in result.changes)
     read = {path: hash for path, hash in known_files.items() if not any(path.endswith(f"/{c}") for c in changed)}
     sections = [
         ("Plan:", [f"- [{item.status}] {item.text}" for item in plan]),
+        ("Working directory of the next command:", [f"- {directory}"] if directory else []),
         ("Running in the background:", [f"- {each}" for each in running]),
         ("Files changed so far (newest first):", [f"- {path}" for path in _newest(changed)]),
         ("Failed attempts (newest first):", _failed(active)),

@@ -202,6 +202,21 @@ async def test_the_plan_and_changed_files_stay_in_the_summary(tmp_path: Path) ->
         assert "finish the parser" in texts(it)[0] and "p.py" in texts(it)[0]
 
 
+async def test_the_summary_says_where_the_next_command_runs(tmp_path: Path) -> None:
+    script = [
+        say(call("shell", command="mkdir src && cd src")),
+        say("in it " * 300),
+        say("more " * 300),
+        say("S: short"),
+    ]
+    async with engine(tmp_path, *script, say("end"), mode="yolo") as it:
+        await it.prompt("start")
+        await it.prompt("go on")
+        await it.do(Compact())
+        await it.prompt("last")
+        assert "Working directory of the next command:\n- src" in texts(it)[0]
+
+
 def test_the_summary_names_failed_attempts_but_quotes_nobody_else() -> None:
     calls = tuple(ToolCall(f"c{at}", "shell", "{}") for at in range(4))
     lines = "Error: no such module\n[exit code 1, 0.1 s]"
@@ -213,8 +228,12 @@ def test_the_summary_names_failed_attempts_but_quotes_nobody_else() -> None:
                    exit_code=2),
         ToolResult(id="r3", call_id="c3", tool="shell", status="ok", text="fine", command="make b"),
     ]  # fmt: skip
-    said = facts([AssistantMessage(id="a", text="", calls=calls), *results], (), {}, ("job 1: make watch",), 4_000)
+    said = facts(
+        [AssistantMessage(id="a", text="", calls=calls), *results], (), {}, "src", ("job 1: make watch",), 4_000
+    )
     assert said.splitlines() == [
+        "Working directory of the next command:",
+        "- src",
         "Running in the background:",
         "- job 1: make watch",
         "Failed attempts (newest first):",
