@@ -4,12 +4,12 @@ import asyncio
 import signal
 import sys
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
 from agent_cli.bootstrap.compose import open_session
-from agent_cli.bootstrap.options import ParsedOptions, UsageError
+from agent_cli.bootstrap.options import NO_DIRECTORY, ParsedOptions, UsageError
 from agent_cli.bootstrap.session_builder import INTERACTIVE, OpenSession
 from agent_cli.bootstrap.setup import CARRIED, Setup, session_setup, with_values
 from agent_cli.config.layer import ConfigError
@@ -86,39 +86,57 @@ async def _run_one_by_one(
 ) -> ExitReason:
     """Run one session after another, until the user quits. If one cannot be opened, the previous one is opened
     again, with the configuration that it had."""
-    ready: Setup | None = setup
-    before_it, chosen, back = setup, setup.chosen, None
+    begin: Callable[[], Setup] = partial(_itself, setup)
+    before_it, back = setup, None
     in_repl: dict[str, str] = {}
     """Settings chosen in this REPL after its start."""
+    saved = refused = ""
+    """The session before, and why the next one could not be opened."""
     while True:
         try:
-            setup = ready or session_setup(chosen)
+            setup = begin()
             outside.watch(painted, is_start=back is None)
             opened = await outside.unless(open_session(setup, INTERACTIVE))
-        except (StoreError, UsageError, ConfigError, NoModel, MissingKey, ModelError) as error:
+        except (StoreError, UsageError, ConfigError, NoModel, MissingKey, ModelError, FileNotFoundError) as error:
+            why = NO_DIRECTORY if isinstance(error, FileNotFoundError) else str(error)
             if back is None:
+                _say(refused if refused != why else "")
+                _say(f"the session is saved; `agent resume {saved}` continues it" if saved else "")
                 raise
-            print(f"agent: {error}", file=sys.stderr)
-            ready, chosen, back = before_it.with_options(back), back, None
+            refused = why
+            begin, back = partial(before_it.with_options, back), None
             continue
         if isinstance(opened, ExitReason):
             return opened
+        _say(refused)
+        refused = ""
         before_it, before = setup, _in_force(opened)
         leaving = await _one_session(setup, opened, first_input, painted, outside)
         if leaving.is_final:
             return leaving
-        ready, first_input = None, FirstInput(commands=leaving.commands, draft=leaving.draft)
+        first_input = FirstInput(commands=leaving.commands, draft=leaving.draft)
         painted = FirstPaint(setup.config.ui, current_branch(setup.root), painted.keyboard)
         painted.say("")  # between the command and what it opens
         painted.take()
         now = _in_force(opened)
         in_repl |= {key: value for key, value in now.items() if value != before[key]}
-        back = _naming(setup.chosen, _saved_id(opened), now)
+        saved = _saved_id(opened)
+        back = _naming(setup.chosen, saved, now)
         chosen = _naming(setup.chosen, leaving.session_id, _carried(leaving, now, in_repl))
         if leaving.add_dir:
             chosen = with_values(chosen, add_dir=[*chosen.several("add_dir"), leaving.add_dir])
         if leaving.kind == "fork":
             chosen = with_values(chosen, fork=True, fork_at=leaving.turn_id or None)
+        begin = partial(session_setup, chosen)
+
+
+def _itself(setup: Setup) -> Setup:
+    return setup
+
+
+def _say(text: str) -> None:
+    if text:
+        print(f"agent: {text}", file=sys.stderr)
 
 
 def _in_force(opened: OpenSession) -> dict[str, str]:
@@ -171,7 +189,7 @@ async def _one_session(
     finally:
         painted.give_way()
         for note in opened.exit_messages:
-            print(f"agent: {clean(note)}", file=sys.stderr)
+            _say(clean(note))
 
 
 async def _left(

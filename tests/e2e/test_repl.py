@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -335,6 +336,21 @@ def test_leaving_a_session_for_a_new_one_and_back(world: World) -> None:
     assert [text.rpartition("\n")[2] for text in world.messages()] == [
         "the first prompt", "first answer", "the third prompt",
     ]  # fmt: skip
+
+
+def test_where_no_session_can_be_opened_any_more_the_last_one_is_named(world: World) -> None:
+    world.script(Reply(text="an answer"))
+    with Person(world, "a prompt") as person:
+        person.turn_over()
+        (path,) = world.sessions()
+        person.pump(0.1)
+        shutil.rmtree(world.work)
+        person.say("/new")
+        assert person.finish() == 2
+        told = re.findall(r"(?m)^agent: (.*)", person.text)
+        identifier = path.stem.rpartition("-")[2]
+        assert f"`agent resume {identifier}` continues it" in told[0]
+        assert "does not exist any more" in told[1] and len(told) == 2
 
 
 @pytest.mark.parametrize(
