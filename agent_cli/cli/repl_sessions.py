@@ -86,7 +86,7 @@ async def _run_one_by_one(
 ) -> ExitReason:
     """Run one session after another, until the user quits. If one cannot be opened, the previous one is opened
     again, with the configuration that it had."""
-    begin: Callable[[], Setup] = partial(_itself, setup)
+    begin: Callable[[], Setup] | None = None
     before_it, back = setup, None
     in_repl: dict[str, str] = {}
     """Settings chosen in this REPL after its start."""
@@ -94,7 +94,7 @@ async def _run_one_by_one(
     """The session before, and why the next one could not be opened."""
     while True:
         try:
-            setup = begin()
+            setup = begin() if begin is not None else setup
             outside.watch(painted, is_start=back is None)
             opened = await outside.unless(open_session(setup, INTERACTIVE))
         except (StoreError, UsageError, ConfigError, NoModel, MissingKey, ModelError, FileNotFoundError) as error:
@@ -128,10 +128,6 @@ async def _run_one_by_one(
         if leaving.kind == "fork":
             chosen = with_values(chosen, fork=True, fork_at=leaving.turn_id or None)
         begin = partial(session_setup, chosen)
-
-
-def _itself(setup: Setup) -> Setup:
-    return setup
 
 
 def _say(text: str) -> None:

@@ -106,9 +106,11 @@ _KEYS = (
     *_KEYS_OF_SIGNERS,
 )
 """What programs say that got none of the user's keys, and the folder without which the sandbox is not to blame."""
-_MAVEN = re.compile(r"Failed to create parent directories for tracking file (/\S+)")
-_NODE_MKDIR = re.compile(r"ENOENT: no such file or directory, mkdir '(/[^']+)'")
-"""Node's answer where a folder with those above it cannot be made in a file system that is read-only."""
+_NO_FOLDER = re.compile(
+    r"Failed to create parent directories for tracking file (/\S+)"
+    r"|ENOENT: no such file or directory, mkdir '(/[^']+)'"
+)
+"""What Maven and Node say of a file system that is read-only, if a folder with those above it cannot be made."""
 _WARNING = re.compile(r"\W{0,3}(?:npm |yarn |pnpm )?warn(?:ing)?\b", re.I)
 _DOCKER = re.compile(r"Cannot connect to the Docker daemon at unix://(/\S+?)\.?(?:\s|$)")
 _OURSELVES = re.compile(r"(?:localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|0\.0\.0\.0)(?::\d+)?", re.I)
@@ -203,10 +205,10 @@ def _files(
         absent = _ABSENT.search(line)
         if (found := _DOCKER.search(line)) and may(found.group(1), os.F_OK):
             yield Denial("network", found.group(1))
-        if (found := _MAVEN.search(line)) and _is_kept_from_writing(found.group(1), confinement, may, True):
-            yield Denial("write", found.group(1))
-        if (found := _NODE_MKDIR.search(line)) and _is_kept_from_writing(found.group(1), confinement, may, True):
-            yield Denial("write", found.group(1))
+        if found := _NO_FOLDER.search(line):
+            path = found.group(1) or found.group(2)
+            if _is_kept_from_writing(path, confinement, may, True):
+                yield Denial("write", path)
         if not (read_only or refused or busy or absent) or _WARNING.match(line):
             continue
         paths = _paths(line, cwd)

@@ -71,7 +71,7 @@ async def _named_models(context: CommandContext, query: str) -> list[ModelLine]:
     """Return the models that a part of a name stands for: those that servers list first. If words of some names
     begin with it, as in `gpt-5-mini` and not in `gemini`, only those."""
     found = {line.name: line for line in context.host.models(query)}
-    if list(found) in ([], [context.client.snapshot().model]) or len(found) > 1:
+    if len(found) != 1 or context.client.snapshot().model in found:
         words = query.lower().split()
         usual = {line.name: line for line in await context.host.usual_models()}
         found = {name: usual[name] for name in usual if all(word in name.lower() for word in words)} | found

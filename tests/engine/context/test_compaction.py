@@ -186,10 +186,10 @@ async def test_a_fact_of_the_first_summary_survives_three_compactions(tmp_path: 
         assert any("4711" in text for text in texts(it))
 
 
-async def test_the_plan_and_changed_files_stay_in_the_summary(tmp_path: Path) -> None:
+async def test_the_plan_changed_files_and_the_directory_stay_in_the_summary(tmp_path: Path) -> None:
     plan = call("update_plan", items=[{"text": "finish the parser", "status": "pending"}])
     script = [
-        say(plan, call("write_file", path="p.py", content="x")),
+        say(plan, call("write_file", path="p.py", content="x"), call("shell", command="mkdir src && cd src")),
         say("ok"),
         say("more " * 300),
         say("S: short"),
@@ -200,20 +200,6 @@ async def test_the_plan_and_changed_files_stay_in_the_summary(tmp_path: Path) ->
         await it.do(Compact())
         await it.prompt("last")
         assert "finish the parser" in texts(it)[0] and "p.py" in texts(it)[0]
-
-
-async def test_the_summary_says_where_the_next_command_runs(tmp_path: Path) -> None:
-    script = [
-        say(call("shell", command="mkdir src && cd src")),
-        say("in it " * 300),
-        say("more " * 300),
-        say("S: short"),
-    ]
-    async with engine(tmp_path, *script, say("end"), mode="yolo") as it:
-        await it.prompt("start")
-        await it.prompt("go on")
-        await it.do(Compact())
-        await it.prompt("last")
         assert "Working directory of the next command:\n- src" in texts(it)[0]
 
 
