@@ -55,6 +55,11 @@ def test_a_conversation_every_message_of_which_fits_the_schema(world: World) -> 
     ]
     assert [each["seq"] for each in events] == sorted(each["seq"] for each in events)
     assert events[0]["type"] == "session_started" and since["last"] == events[-1]["seq"]
+    assert list(world.state.glob("projects/*/checkpoints"))
+    client.ask("session/close", session_id=session)
+    client.ask("session/delete", session_id=session)
+    assert client.ask("session/list") == {"sessions": [], "open": []}
+    assert not list(world.state.glob("projects/*/checkpoints"))
     assert client.leave() == 0
     assert client.events()[-1]["type"] == "session_closed"
     assert world.messages(0)[0].endswith("hi")

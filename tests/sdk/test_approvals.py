@@ -268,3 +268,24 @@ async def test_an_answer_that_fails_is_a_notice_and_the_model_decides(machine: M
     seen = await events(machine, ASK, DONE, answer=answer)
     assert ["it broke" in each.text for each in seen if isinstance(each, Notice)] == [True]
     assert "No user is here" in str(machine.server.requests[1].body["messages"])
+
+
+@pytest.mark.parametrize("allows", [True, False])
+async def test_the_workspace_is_saved_while_the_user_decides(machine: Machine, allows: bool) -> None:
+    mine = machine.work / "mine.txt"
+    mine.write_text("before\n")
+
+    async def approve(call: ApprovalCall) -> Allow | Deny:
+        async with asyncio.timeout(60):
+            while not list(machine.state.rglob("checkpoints/refs/sessions/*")):
+                await asyncio.sleep(0.01)
+        mine.write_text("while asked\n")
+        return Allow() if allows else Deny()
+
+    machine.script(WRITE, DONE)
+    async with machine.agent(mode="ask", approve=approve) as agent:
+        await agent.run("go")
+        assert (machine.work / "a.txt").exists() is allows
+        if allows:
+            await agent.undo()
+    assert mine.read_text() == "while asked\n" and not (machine.work / "a.txt").exists()

@@ -47,6 +47,7 @@ class ApprovalGate:
         self._parent = services.parent
         self._context = services.tools
         self._session_hooks = services.session_hooks
+        self._undo = services.undo
         self._rules = rules
         self._scope = scope
         self._settled = 0
@@ -133,6 +134,8 @@ class ApprovalGate:
         batch = [pending for pending in batch if pending.result is None]
         if not batch:
             return
+        if not all(pending.authorized.reads_only for pending in batch):
+            self._undo.prepare()
         items = tuple(map(self._item, batch))
         decisions = await self._ask_person(items, batch[0])
         for pending in batch:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -90,7 +90,8 @@ class TurnUndo:
         """Files already reported as not covered."""
         self._left_alone: frozenset[str] | None = None
         """Files that the last restore did not change; None if that was before this program started."""
-        self._maintaining: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._is_maintained = False
         self._taking = asyncio.Lock()
         """Held while a checkpoint before an effect is taken: sub-agents take theirs for the same turn."""
 
@@ -110,6 +111,12 @@ class TurnUndo:
         """Return a context for an effect of the agent: what changes during a turn at other times, and not while
         jobs that the turn has used run, somebody else changes."""
         return self._effects.effect(jobs_until)
+
+    def prepare(self) -> None:
+        """Start saving the workspace while the user decides on a call: the first time, a large one takes a while.
+        What it finds is only a start; the checkpoint is still taken just before the effect."""
+        if self._made is None:
+            self._in_background(self._snapshots.take())
 
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
         """Ensure that the turn can be undone before something changes. `paths` are the files about to be written.
@@ -347,11 +354,10 @@ class TurnUndo:
         return prompt_of(records, undoing.turn_ids[0]), await self._dry_run(redo_moves(records, undoing))
 
     async def aclose(self) -> None:
-        """Stop the maintenance of the checkpoint store."""
-        if self._maintaining is not None:
-            self._maintaining.cancel()
-            await asyncio.wait({self._maintaining})
-            self._maintaining = None
+        """Stop what goes on in the background."""
+        for task in (tasks := [*self._background]):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def session_diff(self) -> str:
         """Return a unified diff from before the session's first change to now; empty if nothing changed."""
@@ -470,13 +476,22 @@ class TurnUndo:
         self._reported.update(other)
 
     def _maintain_soon(self) -> None:
-        """Maintain the store in the background; nothing waits for it."""
-        if self._snapshots.needs_maintenance and self._maintaining is None:
-            self._maintaining = asyncio.create_task(self._maintain())
+        """Maintain the store in the background, once; nothing waits for it. If it fails, the next session
+        retries."""
+        if self._snapshots.needs_maintenance and not self._is_maintained:
+            self._is_maintained = True
+            self._in_background(self._snapshots.maintain())
 
-    async def _maintain(self) -> None:
-        with contextlib.suppress(CheckpointError, OSError):  # it is retried the next day
-            await self._snapshots.maintain()
+    def _in_background(self, work: Awaitable[object]) -> None:
+        """Do work whose failure concerns nobody: who needs its result does it again."""
+
+        async def working() -> None:
+            with contextlib.suppress(CheckpointError, OSError):
+                await work
+
+        task = asyncio.create_task(working())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     def turn_prompts(self) -> dict[str, str]:
         """Return turn id → prompt of the turns that count and began with a human message, in order."""

@@ -94,7 +94,7 @@ class Connection:
                     sessions=tuple(found), open=tuple(each.session_id for each in self._hub.open_sessions)
                 )
             case m.SessionDelete(session_id=session_id):
-                return self._delete(session_id)
+                return await self._delete(session_id)
             case m.Shutdown():
                 self._on_shutdown()
                 return m.Nothing()
@@ -178,11 +178,11 @@ class Connection:
             raise RpcError(INVALID_PARAMS, problem, {"field": "session_id", "problem": problem})
         return session
 
-    def _delete(self, session_id: str) -> m.Nothing:
+    async def _delete(self, session_id: str) -> m.Nothing:
         identifier = session_id if self._hub.find(session_id) is not None else self._host.find(session_id)
         if self._hub.find(identifier) is not None:
             raise HostError(f"Session {identifier} is open; `session/close` closes it.")
-        self._host.delete(identifier)
+        await asyncio.to_thread(self._host.delete, identifier)
         return m.Nothing()
 
     def _since(self, session: HostedSession, seq: int, limit: int) -> m.Events:
