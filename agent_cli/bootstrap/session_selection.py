@@ -14,7 +14,7 @@ from agent_cli.model.types.base import Model
 from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, Header, SettingsSet, header_of, storable_text
 from agent_cli.session.session import Journal
-from agent_cli.store.catalog import NoSession, children_folder
+from agent_cli.store.catalog import children_folder
 from agent_cli.store.file_names import GIVEN_ID, id_in
 from agent_cli.store.session_file import (
     Loaded,
@@ -84,7 +84,7 @@ def session_to_open(setup: Setup) -> Path | None:
     if chosen.flag("continue"):
         last = setup.sessions.last(setup.root)
         if last is None:
-            raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
+            raise setup.sessions.none_in(setup.root)
         return last
     return None
 

@@ -161,6 +161,14 @@ class Sessions:
         not count."""
         return next((path for path in self.paths(cwd) if (info := describe(path)) and not info.purpose), None)
 
+    def none_in(self, cwd: Path) -> NoSession:
+        """Return the error for a directory without sessions; it may have been moved or renamed."""
+        listed = "`agent sessions list --all` shows those of other directories"
+        elsewhere = f"{listed}, `agent resume ID` continues one here"
+        return NoSession(
+            f"there is no session in {cwd} yet; {elsewhere if self.paths() else 'start one with `agent`'}"
+        )
+
     def search(self, query: str, cwd: Path | None = None, limit: int = 20, exclude: str = "") -> list[Hit]:
         """Search the text of users and models, in all sessions or those of a directory, best match first. All
         words must be in one message; a word also matches as a prefix, `"quoted words"` match literally. Newer

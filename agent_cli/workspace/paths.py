@@ -1,6 +1,7 @@
 """The workspace: its root, further folders added by the user, and path resolution."""
 
 import os
+import unicodedata
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from .matching_files import FolderReader
 
 _TRIES = 50
+_USUAL = {0x202F: " ", 0xA0: " ", 0x2019: "'"}
+"""Spaces that do not break, and the typographic apostrophe."""
 
 
 class PathError(ValueError):
@@ -80,6 +83,8 @@ class Workspace:
         joined = os.path.join(self.root, os.path.expanduser(path))
         try:
             real = real_path(joined)
+            if not os.path.lexists(real):
+                real = real_path(_written_alike(real))
         except OSError as error:
             raise PathError(f"{path}: {error.strerror or error}") from error
         return Resolved(shown=path, real=real, relative=self.relative(real))
@@ -94,6 +99,28 @@ class Workspace:
         if real == str(self.root):
             return "."
         return real[len(prefix) :] if real.startswith(prefix) else real
+
+
+def _written_alike(path: str) -> str:
+    """Return the path of the only file that is written like a missing one but for the Unicode form of its accents
+    and the kind of its spaces and apostrophes; the path itself if there is none. Models write the usual form, and
+    files from macOS have others: `é` in two characters, a narrow space before `PM` in names of screenshots."""
+    folder, name = os.path.split(path)
+    if folder == path or os.path.lexists(path):
+        return path
+    folder = _written_alike(folder)
+    path = os.path.join(folder, name)
+    if name.isascii() and not {" ", "'"}.intersection(name):
+        return path
+    wanted = _usual_form(name)
+    found: list[str] = []
+    with suppress(OSError):
+        found = [other for other in os.listdir(folder) if _usual_form(other) == wanted]
+    return os.path.join(folder, found[0]) if len(found) == 1 else path
+
+
+def _usual_form(name: str) -> str:
+    return name if name.isascii() else unicodedata.normalize("NFC", name).translate(_USUAL)
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

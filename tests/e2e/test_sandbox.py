@@ -316,6 +316,21 @@ def test_where_the_folder_of_temporary_files_is_closed_that_is_told(world: World
     assert "blocked" not in own, own
 
 
+def test_a_file_that_a_command_made_in_its_own_tmp_is_not_said_to_be_missing(world: World) -> None:
+    theirs = f"/tmp/agent-theirs-{os.getpid()}"
+    world.script(
+        shell(f"echo x > {theirs}"),
+        Reply(calls=(Call("read_file", {"path": theirs}), Call("read_file", {"path": f"{theirs}-not"}))),
+        Reply(text="done"),
+    )
+    world.run("run", "go", "--mode", "auto-edit", "--set", f'permissions.allow=["read({theirs}*)"]')
+    _, made, missing = outputs(world)
+    assert made.startswith(f"{theirs} does not exist. A command made it") and made.endswith(
+        "Read it with a command"
+    )
+    assert missing == f"{theirs}-not does not exist"
+
+
 @pytest.mark.parametrize(
     ("before", "without"),
     [

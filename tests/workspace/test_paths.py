@@ -24,6 +24,21 @@ def test_paths_are_resolved_to_where_they_really_lead(tmp_path: Path) -> None:
     assert not workspace.contains(f"{root}-other")
 
 
+def test_a_name_in_another_unicode_form_is_the_file_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "Gru\u0308\u00dfe" / "cafe\u0301.txt").parent.mkdir()
+    there = {
+        "Gr\u00fc\u00dfe/caf\u00e9.txt": "Gru\u0308\u00dfe/cafe\u0301.txt",
+        "Screenshot at 3.04 PM.png": "Screenshot at 3.04\u202fPM.png",
+        "Ann's notes.md": "Ann\u2019s notes.md",
+    }
+    for name in (*there.values(), "both e\u0301", "both \u00e9", "no\u202fbreak", "no\u00a0break"):
+        (tmp_path / name).touch()
+    real = {written: Workspace(tmp_path).resolve(written).real for written in there}
+    assert real == {written: str(tmp_path / name) for written, name in there.items()}
+    for itself in ("both e\u0301", "both \u00e9", "no break", "new file.txt", "n\u00e9w/f\u00efle"):
+        assert Workspace(tmp_path).resolve(itself).real == str(tmp_path / itself)
+
+
 @each_row("path", ["", "  ", "a\nb", "a\0b", "\x1b[31m"])
 def test_impossible_paths_are_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(PathError):

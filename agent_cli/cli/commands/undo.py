@@ -21,7 +21,6 @@ from agent_cli.protocol.sanitize import clean, visible
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.session.event_bus import EventBus
 from agent_cli.session.session import Session
-from agent_cli.store.catalog import NoSession
 from agent_cli.store.session_file import Loaded, SessionFile, SessionLocked, read_session
 from agent_cli.ui.text.hints import AT_A_SHELL, advice
 from agent_cli.ui.text.lines import number
@@ -127,7 +126,7 @@ def _opened(asked: _UndoOptions, processes: ProcessRunner) -> Iterator[tuple[Tur
     setup = Setup()
     path = setup.sessions.find(identifier) if identifier else setup.sessions.last(setup.root)
     if path is None:
-        raise NoSession(f"there is no session in {setup.root} yet; start one with `agent`")
+        raise setup.sessions.none_in(setup.root)
     file, loaded = _read(path, asked)
     # a session may have been resumed in another directory
     place = root_of(loaded.records) if asked.resolve else root_of_next(loaded.records, asked.word)
@@ -153,7 +152,7 @@ def _check_root(asked: _UndoOptions, root: Path, identifier: str) -> None:
         UsageError: it is gone, or the session was not named.
     """
     if not root.is_dir():
-        raise UsageError(f"the session worked in {root}, which is gone")
+        raise UsageError(f"the session worked in {root}, which is gone; undo works again once it is back there")
     if asked.session is None and asked.what != "conversation":
         command = f"agent {asked.word} --session {identifier}"
         raise UsageError(f"the turn changed files in {root}, not here: `{command}` restores them there")

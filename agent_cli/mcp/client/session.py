@@ -92,7 +92,7 @@ class TolerantDispatcher(JSONRPCDispatcher[Any]):
         if self._refusal(method, {**result, key: []}):
             return result  # the fault is not in the entries
         kept = []
-        for entry in found:
+        for entry in map(_sound_tool, found) if key == "tools" else found:
             if why := self._refusal(method, {**result, key: [entry]}):
                 name = entry.get("name") if isinstance(entry, dict) else None
                 self._report(f"(left out) {key}: {name!r}: {why}")
@@ -288,6 +288,19 @@ def _names_legacy(error: MCPError) -> bool:
     """Return True if the supported revisions include one with a handshake, or the server does not list them."""
     named = error.data.get("supported") if isinstance(error.data, dict) else None
     return not isinstance(named, list) or any(isinstance(each, str) and each < "2026" for each in named)
+
+
+def _sound_tool(entry: Any) -> Any:
+    """Return the definition of a tool with the type of its arguments, which is always `object` and often not
+    written, and without an invalid output schema."""
+    if not isinstance(entry, dict):
+        return entry
+    taken, given = entry.get("inputSchema"), entry.get("outputSchema")
+    if isinstance(taken, dict) and "type" not in taken:
+        entry = {**entry, "inputSchema": {**taken, "type": "object"}}
+    if given is not None and not (isinstance(given, dict) and given.get("type") == "object"):
+        entry = {key: value for key, value in entry.items() if key != "outputSchema"}
+    return entry
 
 
 def _sound_result(result: dict[str, Any]) -> dict[str, Any]:

@@ -128,6 +128,26 @@ DANGERS: dict[str, Danger] = {
     "trap": Danger(r"^(?! (?:-[lp]+ |- | )(?:[A-Z0-9+-]+ )*$)", _LATER),
     "hash": Danger(" -[a-z]*p", _LATER),
 }  # fmt: skip
+EMPTIES: dict[str, str] = {
+    "prisma": r" migrate reset | --(force-reset|accept-data-loss|allow-reset) ",
+    "drizzle-kit": r" drop | push\S* .*--force ",
+    **dict.fromkeys(["rails", "rake"], r" db:(drop|reset|purge|truncate_all|migrate:reset|seed:replant)\b"),
+    "artisan": r" (migrate:(fresh|refresh|reset)|db:wipe) ",
+    **dict.fromkeys(["manage.py", "django-admin"], r" (flush|reset_db) | migrate .*zero "),
+    "mix": r" ecto\.(drop|reset) ",
+    **dict.fromkeys(["sequelize", "sequelize-cli"], r" db:drop\b|:undo:all "),
+    "typeorm": r" schema:drop ",
+    "knex": r" migrate:rollback .*--all ",
+    "console": r" doctrine:(database|schema):drop ",
+    "alembic": r" downgrade base ",
+    "flyway": r" clean ",
+    "liquibase": r"(?i) drop-?all ",
+    "supabase": r" db reset ",
+    "mysqladmin": r" drop ",
+    "heroku": r" pg:reset ",
+    "wrangler": r" d1 delete ",
+}  # fmt: skip
+"""Programs that manage the schema of a database, and the arguments with which they empty or drop it."""
 DISCARDS: dict[str, str] = {
     "reset": r" --(h|m|k)",
     "clean": r" (-\w*f|--f)",
@@ -176,6 +196,8 @@ _REMOVES = frozenset("rm rmdir mv truncate unlink".split())
 _TREES = frozenset("chmod chown chgrp".split())
 _SPEAKERS = frozenset("echo printf git npm pnpm yarn apt brew pip docker podman kubectl man which type".split())
 """Programs for which `rm` is an ordinary word."""
+_QUOTE = frozenset("echo printf git gh grep rg man which type".split())
+"""Programs whose words are data."""
 _FETCHES = frozenset("curl wget base64 base32 xxd openssl nc ncat socat fetch aria2c gunzip zcat ssh".split())
 _FOLDER = r"(?:/|~/|\$\{?HOME\}?/)[\w./@+-]{1,200}"
 """A folder on the PATH that is the same everywhere. Later verdicts know what it has added to the PATH."""
@@ -190,6 +212,7 @@ _CATASTROPHE = (
     r"|\|\s{0,9}(?:\S{0,99}/)?(?:\w{1,30}\s{1,9}){0,5}(?:ba|z|da|k|fi)?sh\b"
     r"|\b(?:curl|wget|base64)\b.{0,400}\|\s{0,9}\S{0,99}(?:python|perl|ruby|node|php)"
     r"|\bpush\b.{0,400}(?:--f|\s-f\b|--del|\s:|\s\+)|\breset\b.{0,400}--h|\bclean\s{1,9}-\S{0,99}f|-delete\b"
+    r"|\bmigrate\s{1,9}reset\b|--force-reset\b|\bdb:(?:drop|reset|wipe)\b|\bmigrate:fresh\b"
     r"|:\(\)\s{0,9}\{|\bpublish\b|\bfilter-branch\b|\bstash\s{1,9}(?:drop|clear)\b"
     rf"|\b(?!{_OF_COMMITS}=|{_DO_NOTHING})(?:LD_\w{{1,30}}|DYLD_\w{{1,30}}|PATH|GIT_\w{{1,30}}|BASH_ENV|NODE_OPTIONS)="
     rf"(?!(?<=\bPATH=)[\"']?(?:{_FOLDER}:){{0,9}}\$\{{?PATH\}}?(?::{_FOLDER}){{0,9}}[\"']?(?:[\s;&|)]|$))"
@@ -231,6 +254,8 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
     danger = DANGERS.get(name.split(".")[0] if name.startswith("mkfs") else name)
     if danger is not None and re.search(danger.words, line):
         return f"`{name}` {danger.why}"
+    if why := _empties(name, command):
+        return why
     if name == "git":
         return _discards(command, args) or destroys_by_code(command, bool(place.scratch))
     if why := destroys_by_code(command, bool(place.scratch)) or _hidden(name, command, place):
@@ -256,6 +281,16 @@ def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
         if word.text.rsplit("/", 1)[-1] in ("rm", "shred") and at + 1 <= len(command.words):
             fed = name in ("fd", "fdfind", "entr") or command.has_unseen_words
             return _removes("rm", SimpleCommand(command.words[at:], has_unseen_words=fed), place)
+    return ""
+
+
+def _empties(name: str, command: SimpleCommand) -> str:
+    """Return why a command that empties a database needs approval, also behind what starts it: `npx prisma`,
+    `bundle exec rails`, `php artisan`."""
+    for at, word in enumerate(command.argv if name not in _QUOTE else ()):
+        tool = word.rsplit("/", 1)[-1].partition("@")[0]
+        if tool in EMPTIES and re.search(EMPTIES[tool], f" {' '.join(command.argv[at + 1 :])} "):
+            return f"`{tool}` drops data"
     return ""
 
 

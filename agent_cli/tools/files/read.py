@@ -10,6 +10,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.protocol.messages import ResultKind
+from agent_cli.protocol.paths import is_inside
 from agent_cli.workspace.files.paging import PAGE_BYTES, Page, Part, page_of, read_page, read_part
 from agent_cli.workspace.files.read_coverage import Coverage
 from agent_cli.workspace.files.reader import FileError, content_hash, open_regular, read_bytes
@@ -20,6 +21,17 @@ from ..kit.output import PAGE_BYTES_PER_TOKEN, counted
 
 _THREAD_FROM_BYTES = 2_000_000
 _HEAD_BYTES = 1024
+
+
+def _tmp_hint(context: ToolContext, real: str) -> str:
+    """Return a hint if a file that cannot be read is in the `/tmp` of sandboxed commands."""
+    top = next((top for top in ("/tmp", "/var/tmp") if is_inside(real, (top,))), "")
+    confinement = context.confine() if top else None
+    if confinement is None or not confinement.tmp:
+        return ""
+    theirs = os.path.join(confinement.tmp, os.path.relpath(real, top))
+    hint = ". A command made it: in the sandbox they have a /tmp of their own. Read it with a command"
+    return hint if os.path.lexists(theirs) else ""
 
 
 class ReadParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,7 +86,7 @@ class ReadFile(BasicTool):
                 return outcome
             return await self._text(context, place, size_bytes, first, limit)
         except FileError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(f"{error}{_tmp_hint(context, place.real)}") from error
         except OSError as error:
             raise ToolError(f"{place.shown} cannot be read: {error.strerror or error}") from error
 

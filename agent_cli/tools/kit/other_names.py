@@ -64,6 +64,8 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("subagenttype", "agenttype"), ("type",)),
 }
 """Our arguments by other names, written like the tools' names. Meaning and unit are the same under both."""
+_WORDS: Mapping[str, str] = {"completed": "done", "kill": "stop"}
+"""Our words by those of other agents, where a parameter takes only certain words."""
 _REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform", "prompt"})
 """Arguments that only explain a call to the reader."""
 
@@ -80,6 +82,7 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
             return dict(arguments)
         if name in properties or named or plain_name(key) not in _REMARKS:
             renamed[name] = _line(value) if name == "command" and isinstance(value, list) else value
+    renamed = {name: _fitting(properties.get(name, {}), value) for name, value in renamed.items()}
     for name, part in properties.items():
         item = part.get("items", {})
         if item.get("type") != "object":
@@ -92,6 +95,18 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
             if made and made.keys() <= item["properties"].keys():
                 renamed = {key: value for key, value in renamed.items() if key in properties} | {name: [made]}
     return renamed
+
+
+def _fitting(part: Mapping[str, Any], value: Any) -> Any:
+    """Return a value in the form that its part of a schema wants, where that is certain: a number as text, an item
+    as a list of one, another agent's word as ours."""
+    if type(value) is int and part.get("type") == "string":
+        return str(value)
+    if isinstance(value, dict) and part.get("type") == "array":
+        return [value]
+    if isinstance(value, str) and value not in part.get("enum", (value,)):
+        return _WORDS.get(value, value)
+    return value
 
 
 def _line(argv: list[Any]) -> Any:

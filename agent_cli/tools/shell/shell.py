@@ -59,6 +59,8 @@ class Shell(BasicTool):
                 f"The command has {size:,} bytes; the system takes {_MOST_BYTES:,} at most. Write its text to a"
                 " file with write_file, and run or read the file."
             )
+        if "[masked: " in params.command:
+            _refuse_masks(params.command)
         shell = context.shell
         cwd = os.path.realpath(shell.start)
         return (RunCommand(params.command, cwd, shell.altered, shell.shadowed(), shell.functions, shell.local()),)
@@ -121,6 +123,17 @@ class Shell(BasicTool):
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
             untrusted=untrusted,
             **blocked,
+        )
+
+
+def _refuse_masks(command: str) -> None:
+    """Refuse placeholders for secrets: the command would use them, or write them over the secrets."""
+    from agent_cli.redaction.redactor import PLACEHOLDER
+
+    if mask := PLACEHOLDER.search(command):
+        raise ToolError(
+            f"The command holds {mask[0]}, which stands for a secret that you are not shown. Nothing was run,"
+            " since it would use or write these words. Let it read the secret from its file or variable."
         )
 
 

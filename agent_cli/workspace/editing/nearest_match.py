@@ -14,6 +14,11 @@ _MAX_WORK = 4_000_000
 
 def nearest_region(text: str, wanted: str) -> str:
     """Return a few sentences and lines for the model."""
+    if "[masked: " in wanted and "[masked: " not in text:
+        return (
+            "`[masked: …]` stands for a secret that you are not shown, so no text with it is found:"
+            " match the lines beside it."
+        )
     lines = text.split("\n")[:_MAX_LINES]
     sought = wanted.strip("\n").split("\n")
     stripped, wanted_lines = ([line.strip() for line in some] for some in (lines, sought))

@@ -184,6 +184,13 @@ def test_the_list_is_printed_as_json_in_a_folder_whose_name_is_not_utf_8(world: 
     assert [each["source"] for each in json.loads(done.out)["servers"]] == [f"{world.work}/a\ufffd/.mcp.json"]
 
 
+def test_a_tested_server_is_shown_with_the_tools_that_are_left_out(world: World) -> None:
+    one(world, "add", "demo", *RUN, "--fault", "bad-schema")
+    tested = one(world, "test", "demo")
+    assert tested.code == 0 and "  left out: tools: 'schema_text': " in tested.out
+    assert "schema_text" not in tested.out.partition("left out")[0]
+
+
 def test_a_server_is_tested_and_shown_with_what_it_offers(world: World) -> None:
     assert one(world, "add", "demo", "-e", "MY_TOKEN=abcdefgh1234", *RUN, "--fault", "invisible").code == 0
     before, tested, shown, listed = said(

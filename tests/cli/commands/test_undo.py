@@ -201,6 +201,17 @@ def test_without_a_session_there_is_nothing_to_do(world: World) -> None:
     assert said(world, ["undo"], ["redo"]) == [none, none]
 
 
+def test_a_directory_that_was_renamed_is_told_where_its_sessions_are(changed: World) -> None:
+    changed.work.rename(changed.work.parent / "renamed")
+    here = changed.work.parent / "renamed"
+    elsewhere = "`agent sessions list --all` shows those of other directories"
+    none = f"agent: there is no session in {here} yet; {elsewhere}, `agent resume ID` continues one here\n"
+    for words in (["undo"], ["run", "-c", "go on"]):
+        assert changed.run(*words, cwd=here) == Done(2, "", none)
+    listed = changed.run("sessions", "list", cwd=here)
+    assert listed == Done(0, f"No sessions here yet. {elsewhere}.\n", "")
+
+
 def test_a_named_session_is_undone_from_anywhere(changed: World) -> None:
     identifier = changed.sessions()[0].stem.rpartition("-")[2]
     done = changed.run("undo", "--session", identifier[:4], cwd=changed.home)
@@ -212,7 +223,11 @@ def test_a_named_session_whose_directory_is_gone_is_told(changed: World) -> None
     identifier = changed.sessions()[0].stem.rpartition("-")[2]
     changed.work.rename(changed.home / "moved")
     done = changed.run("undo", "--session", identifier, cwd=changed.home)
-    assert done == Done(2, "", f"agent: the session worked in {changed.work}, which is gone\n")
+    assert done == Done(
+        2,
+        "",
+        f"agent: the session worked in {changed.work}, which is gone; undo works again once it is back there\n",
+    )
     assert files_in_moved(changed) == AFTER
 
 

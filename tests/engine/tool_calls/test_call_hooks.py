@@ -109,7 +109,7 @@ async def test_two_different_changes_are_both_shown_and_none_is_made(tmp_path: P
         assert [path.name for path in it.root.iterdir()] == ["made"]
 
 
-@pytest.mark.parametrize("edits", [["x"], "x", [{"old_string": 3}]])
+@pytest.mark.parametrize("edits", [["x"], "x", [{"old_string": ["x"]}]])
 async def test_a_change_that_cannot_be_read_refuses_the_call_and_names_the_hook(
     tmp_path: Path, edits: object
 ) -> None:

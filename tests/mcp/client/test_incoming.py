@@ -89,6 +89,26 @@ async def test_an_answer_is_read_as_far_as_it_can_be(lab: Lab, written: str, rea
     assert (await asyncio.wait_for(client.call("t", {}), PATIENCE_S)).text == read
 
 
+async def test_a_tool_whose_schema_lacks_only_its_type_is_offered_and_called(lab: Lab) -> None:
+    """As servers of n8n and those with alternatives at the top write them."""
+    either = [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "object"}]
+    tools = [
+        {"name": "bare", "inputSchema": {}},
+        {"name": "either", "inputSchema": {"anyOf": either}},
+        {"name": "plain", "inputSchema": {"properties": {"a": {"type": "string"}}}},
+        {"name": "returns", "inputSchema": {"type": "object"}, "outputSchema": {"anyOf": either}},
+        {"name": "strict", "inputSchema": {}, "outputSchema": {"type": "object", "required": ["a"]}},
+        {"name": "text", "inputSchema": {"type": "string"}},
+    ]
+    answers = Answers()
+    server = raw(tools_list=whole({"tools": tools}), tools_call=answer("called"))
+    client = await lab.connect(server, answers)
+    assert [tool.name for tool in client.offer.tools] == ["bare", "either", "plain", "returns", "strict"]
+    assert [line for line in answers.lines if "(left out)" in line and "'text'" in line]
+    for tool in client.offer.tools:
+        assert (await asyncio.wait_for(client.call(tool.name, {}), PATIENCE_S)).text == "called"
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [

@@ -87,6 +87,14 @@ async def test_a_failed_match_shows_the_nearest_region_with_its_white_space(
     )
 
 
+async def test_a_match_with_the_placeholder_of_a_secret_is_not_sent_to_read_the_file_again(
+    context: ToolContext, root: Path
+) -> None:
+    (root / "f").write_bytes(b'KEY = "very secret"\nname = 1\n')
+    said = await refused(context, edit('KEY = "[masked: KEY]"\nname = 1', "name = 2"))
+    assert "stands for a secret that you are not shown" in said and "match the lines beside it" in said
+
+
 async def test_what_is_already_applied_is_said_to_be(context: ToolContext, root: Path) -> None:
     (root / "f").write_bytes(b"a\nbeside\nnew text\n")
     again = edit("beside\nold text", "beside\nnew text")

@@ -1,6 +1,13 @@
 """Arguments under the names of other agents."""
 
+import json
+
+import pytest
+
+from agent_cli.protocol.messages import PlanItem
+from agent_cli.tools.kit.base import ToolError
 from agent_cli.tools.kit.other_names import own_arguments
+from tests.tools.calls import REGISTRY
 
 TASK = {"type": "object", "properties": {"task": {"type": "string"}, "type": {"type": "string"}}}
 
@@ -12,3 +19,21 @@ def test_a_prompt_is_a_task_or_a_remark_but_never_lost_beside_a_task() -> None:
     assert own_arguments(TASK, both) == both, "refused, because the tool has no such argument"
     page = {"type": "object", "properties": {"url": {"type": "string"}}}
     assert own_arguments(page, {"url": "x", "prompt": "What is it?"}) == {"url": "x"}
+
+
+def test_what_a_value_means_beyond_doubt_needs_no_second_call() -> None:
+    def read(name: str, **arguments: object) -> object:
+        return REGISTRY.parse(name, json.dumps(arguments))[1]
+
+    assert read("jobs", action="kill", job=1) == read("jobs", action="stop", job="1")
+    assert read("grep", pattern=404) == read("grep", pattern="404")
+    assert read("edit_file", path="f", edits={"old": "a", "new": "b"}) == read(
+        "edit_file", path="f", edits=[{"old": "a", "new": "b"}]
+    )
+    codex = read("update_plan", plan=[{"step": "Test", "status": "completed"}])
+    claude = read("update_plan", todos=[{"content": "Test", "status": "completed", "activeForm": "Testing"}])
+    assert codex == claude == read("update_plan", items=[{"text": "Test", "status": "done"}])
+    assert getattr(codex, "items", ()) == (PlanItem("Test", "done"),)
+    for doubtful in ({"pattern": True}, {"pattern": 1.5}, {"pattern": ["a"]}):
+        with pytest.raises(ToolError):
+            read("grep", **doubtful)

@@ -168,6 +168,16 @@ async def test_the_longest_command_runs_and_a_longer_one_is_refused_before_anybo
         tool.actions(params, context)
 
 
+async def test_a_command_with_the_placeholder_of_a_secret_is_refused_before_it_replaces_the_secret(
+    context: ToolContext, root: Path
+) -> None:
+    (root / ".env").write_text("TOKEN=real")
+    with pytest.raises(ToolError, match=r"holds \[masked: GitHub token\], which stands for a secret"):
+        await call(context, "shell", command="cat > .env <<'END'\nTOKEN=[masked: GitHub token]\nEND")
+    assert (root / ".env").read_text() == "TOKEN=real"
+    assert (await call(context, "shell", command="grep -c 'masked: ' .env || true")).ok
+
+
 async def test_a_command_that_cannot_start_is_an_error(context: ToolContext) -> None:
     with pytest.raises(ToolError, match="NUL character"):
         await call(context, "shell", command="echo \0")

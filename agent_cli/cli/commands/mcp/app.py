@@ -157,6 +157,9 @@ async def _tested(setup: Setup, name: str) -> int:
         print(f"{name}: ready after {_ms(began)}")
         print(f"  server: {_line(offer.server) or 'does not say'}, protocol {_line(offer.protocol)}")
         print(f"  tools ({len(offer.tools)}): {_line(', '.join(tool.name for tool in offer.tools))}")
+        for line in connection.log_lines:
+            if line.startswith("(left out) "):
+                print(f"  left out: {_line(line.removeprefix('(left out) '))}")
         return 0
     finally:
         await servers.aclose()

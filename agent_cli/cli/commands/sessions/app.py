@@ -68,7 +68,10 @@ def list_sessions(
         print(f"There are more than {most}; --limit, --since and --until choose others.", file=sys.stderr)
     if not infos:
         filtered = branch or since or until
-        emit(["No session fits." if filtered else "No sessions yet. Start one with `agent`."])
+        nothing = "No sessions yet. Start one with `agent`."
+        if not everywhere and setup.sessions.paths():
+            nothing = "No sessions here yet. `agent sessions list --all` shows those of other directories."
+        emit(["No session fits." if filtered else nothing])
     return 0
 
 
