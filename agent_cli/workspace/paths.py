@@ -1,7 +1,6 @@
 """The workspace: its root, further folders added by the user, and path resolution."""
 
 import os
-import unicodedata
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -120,7 +119,11 @@ def _written_alike(path: str) -> str:
 
 
 def _usual_form(name: str) -> str:
-    return name if name.isascii() else unicodedata.normalize("NFC", name).translate(_USUAL)
+    if name.isascii():
+        return name
+    from unicodedata import normalize
+
+    return normalize("NFC", name).translate(_USUAL)
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
