@@ -21,6 +21,7 @@ _REASONING_BACK = "This server wants earlier reasoning sent back; it is from now
 _SHORTER = "The output limit is lowered to what this model takes."
 _MUST = r"reasoning_content.{0,60}(?:must|required|missing)|missing.{0,20}reasoning_content"
 _REASONING = frozenset({"reasoning_content", "reasoning"})
+_SENT_BACK = _REASONING | {"reasoning_details"}
 _BY_TEMPLATE = (400, 422, 500)
 """Statuses of a server whose chat template raises an error."""
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -54,7 +55,7 @@ class ChatDialect(Dialect):
         ),
         Fallback(
             "reasoning",
-            lazy_regex(r"\breasoning_content\b|\bmessages?\b.{0,60}['\"`.]reasoning\b", re.IGNORECASE),
+            lazy_regex(r"\breasoning_(?:content|details)\b|\bmessages?\b.{0,60}['\"`.]reasoning\b", re.IGNORECASE),
             _NO_REASONING,
             sure=True,
             elsewhere=lazy_regex(rf"{IN_A_TOOL.pattern}|{_MUST}", re.IGNORECASE | re.DOTALL),
@@ -104,7 +105,7 @@ class ChatDialect(Dialect):
             case "system_role":
                 return any(each["role"] == "system" for each in body["messages"])
             case "reasoning":
-                return any(_REASONING & each.keys() for each in body["messages"])
+                return any(_SENT_BACK & each.keys() for each in body["messages"])
             case "no_reasoning":
                 answers = (each for each in body["messages"] if each["role"] == "assistant")
                 return any(not _REASONING & answer.keys() for answer in answers)

@@ -20,6 +20,7 @@ from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
 from ..part_cache import PartCache
 from ..parts import object_text, plain_name
+from .reasoning_details import sent_details
 
 _NO_REASONING = " "
 """Placeholder for unknown reasoning. Providers that require the field refuse an empty one."""
@@ -76,7 +77,7 @@ def fitting(quirks: Quirks, learned: LearnedLimits) -> Quirks:
     if "no_reasoning" in learned.refused:
         quirks = msgspec.structs.replace(quirks, reasoning_field="reasoning_content")
     if "reasoning" in learned.refused:
-        quirks = msgspec.structs.replace(quirks, reasoning_field="")
+        quirks = msgspec.structs.replace(quirks, reasoning_field="", reasoning_details=False)
     if "repeated_roles" in learned.refused:
         quirks = msgspec.structs.replace(quirks, alternates=True)
     return quirks
@@ -191,6 +192,8 @@ def _assistant(message: AssistantMessage, quirks: Quirks, provider: str) -> Json
     if quirks.reasoning_field:
         own = "".join(block.text for block in message.reasoning if block.provider == provider)
         sent[quirks.reasoning_field] = own or _NO_REASONING
+    if quirks.reasoning_details and (details := sent_details(message.reasoning, provider)):
+        sent["reasoning_details"] = details
     if message.calls:
         own_calls = message.model.partition("/")[0] == provider
         numbered = enumerate(message.calls)

@@ -27,6 +27,7 @@ from ...types.base import (
 from ...types.classify import no_answer
 from ...types.json import Json, join_surrogates, object_of, text_of
 from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, usage_of
+from .reasoning_details import DetailCollector
 
 _FINISHES: dict[str, Finish] = {
     "stop": "stop",
@@ -72,6 +73,7 @@ class ChatStream(EventStream):
         super().__init__(provider)
         self._sorter = CallAssembler()
         self._reasoning = TextBuffer()
+        self._details = DetailCollector()
         self._joiner = SurrogateJoiner()
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
@@ -106,7 +108,8 @@ class ChatStream(EventStream):
     def _delta(self, delta: Json) -> Iterator[ModelEvent]:
         content = delta.get("content")
         thought, text = ("", content) if isinstance(content, str) else _content(content)
-        thought = delta.get("reasoning_content") or delta.get("reasoning") or thought
+        detailed = self._details.add(delta.get("reasoning_details"))
+        thought = delta.get("reasoning_content") or delta.get("reasoning") or thought or detailed
         if thought and (thought := self._reasoning.add(text_of(thought))):
             yield ReasoningPiece(thought)
         if (refusal := delta.get("refusal")) and isinstance(refusal, str):
@@ -123,12 +126,14 @@ class ChatStream(EventStream):
                 self._calls = self._sorter.count
 
     def _reasoning_done(self) -> Iterator[ModelEvent]:
-        if self._reasoning:
+        if self._reasoning and not self._details.has_text:
             yield ReasoningDone(Reasoning(text=str(self._reasoning), provider=self._provider))
             self._reasoning = TextBuffer()
 
     def _unsaid(self) -> Iterator[ModelEvent]:
         yield from self._reasoning_done()
+        for block in self._details.blocks(self._provider):
+            yield ReasoningDone(block)
 
 
 def read_usage(usage: Json) -> Usage:
