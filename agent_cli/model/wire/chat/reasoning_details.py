@@ -1,10 +1,9 @@
-"""The field `reasoning_details` of OpenRouter and other gateways: a list of reasoning blocks, in pieces while they
-stream, that is sent back unchanged. Without it, Gemini refuses the next request of a turn with tool calls, and
-Claude loses its thoughts. A detail is stored as a block of reasoning: its text as the text, the rest as the
-signature."""
+"""Blocks of reasoning that a gateway wants back unchanged: `reasoning_details` of OpenRouter and others, and
+`thinking_blocks` of LiteLLM's proxy. Without them, Gemini and Claude refuse the next request of a turn with tool
+calls, or go on without their thoughts. While they stream, they come in pieces. A block is stored as reasoning: its
+text as the text, the rest as the signature."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -13,51 +12,59 @@ from agent_cli.protocol.messages import Reasoning
 
 from ...types.json import Json, join_surrogates, text_of
 
-_TEXT_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""Field with the readable text, by type; other types have none."""
+DETAILS, THINKING = "reasoning_details", "thinking_blocks"
+"""Fields of a message."""
+_TEXT_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary", "thinking": "thinking"}
+"""Field with the readable text, by type of the block; other types have none."""
+_THINKING_TYPES = ("thinking", "redacted_thinking")
 
 
 class DetailCollector:
-    """Joins the pieces of details. A piece continues the detail before it if that has the same type and number;
-    details without text are never split."""
+    """Joins the pieces of blocks. A piece continues the block before it if that has the same type and number, or
+    the same type and no signature yet; blocks without text are never split."""
 
     def __init__(self) -> None:
-        self._details: list[tuple[Json, list[str]]] = []
+        self._blocks: list[tuple[Json, list[str]]] = []
         self.has_text = False
-        """True if a detail had readable text."""
+        """True if a block had readable text."""
 
-    def add(self, details: Any) -> str:
-        """Add the list of one chunk; return the readable text in it."""
+    def add(self, delta: Json) -> str:
+        """Add the blocks of one chunk; return the readable text in them."""
         added = ""
-        for detail in details if isinstance(details, list) else ():
-            if not isinstance(detail, dict):
-                continue
-            field = _TEXT_FIELDS.get(text_of(detail.get("type")), "")
-            text = text_of(detail.get(field))
-            rest = {name: value for name, value in detail.items() if name != field and value is not None}
-            if field and self._details and _continues(self._details[-1][0], rest):
-                self._details[-1][0].update(rest)
-            else:
-                self._details.append((rest, []))
-            self._details[-1][1].append(text)
-            added += text
+        for field in (DETAILS, THINKING):
+            given = delta.get(field)
+            for block in given if isinstance(given, list) else ():
+                if isinstance(block, dict):
+                    added += self._add(block)
         self.has_text = self.has_text or bool(added)
         return added
 
+    def _add(self, block: Json) -> str:
+        field = _TEXT_FIELDS.get(text_of(block.get("type")), "")
+        text = text_of(block.get(field))
+        rest = {name: value for name, value in block.items() if name != field and value is not None}
+        if field and self._blocks and _continues(self._blocks[-1][0], rest):
+            self._blocks[-1][0].update(rest)
+        else:
+            self._blocks.append((rest, []))
+        self._blocks[-1][1].append(text)
+        return text
+
     def blocks(self, provider: str) -> Iterator[Reasoning]:
-        """Yield the details as blocks of reasoning."""
-        for rest, texts in self._details:
+        """Yield the blocks."""
+        for rest, texts in self._blocks:
             signature = msgspec.json.encode(rest).decode()
             yield Reasoning(join_surrogates("".join(texts)), signature, provider)
 
 
 def _continues(before: Json, rest: Json) -> bool:
-    return all(before.get(name) == rest.get(name) for name in ("type", "index"))
+    is_alike = all(before.get(name) == rest.get(name) for name in ("type", "index"))
+    return is_alike and ("index" in rest or "signature" not in before)
 
 
-def sent_details(reasoning: tuple[Reasoning, ...], provider: str) -> list[Json]:
-    """Return the details that this provider gave with an answer."""
-    sent: list[Json] = []
+def sent_details(reasoning: tuple[Reasoning, ...], provider: str) -> dict[str, list[Json]]:
+    """Return the blocks that this provider gave with an answer, by the field in which they go back."""
+    sent: dict[str, list[Json]] = {}
     for block in reasoning:
         if block.provider != provider or not block.signature.startswith("{"):
             continue
@@ -65,6 +72,12 @@ def sent_details(reasoning: tuple[Reasoning, ...], provider: str) -> list[Json]:
             detail = decode_json(block.signature)
         except msgspec.DecodeError:
             continue
-        field = _TEXT_FIELDS.get(text_of(detail.get("type")), "")
-        sent.append(detail | {field: block.text} if field else detail)
+        kind = text_of(detail.get("type"))
+        if text_field := _TEXT_FIELDS.get(kind):
+            detail[text_field] = block.text
+        if kind in _THINKING_TYPES:
+            detail.pop("index", None)  # which counts pieces of the stream, and is no field of a request
+            sent.setdefault(THINKING, []).append(detail)
+        else:
+            sent.setdefault(DETAILS, []).append(detail)
     return sent

@@ -192,8 +192,8 @@ def _assistant(message: AssistantMessage, quirks: Quirks, provider: str) -> Json
     if quirks.reasoning_field:
         own = "".join(block.text for block in message.reasoning if block.provider == provider)
         sent[quirks.reasoning_field] = own or _NO_REASONING
-    if quirks.reasoning_details and (details := sent_details(message.reasoning, provider)):
-        sent["reasoning_details"] = details
+    if quirks.reasoning_details:
+        sent |= sent_details(message.reasoning, provider)
     if message.calls:
         own_calls = message.model.partition("/")[0] == provider
         numbered = enumerate(message.calls)

@@ -108,7 +108,7 @@ class ChatStream(EventStream):
     def _delta(self, delta: Json) -> Iterator[ModelEvent]:
         content = delta.get("content")
         thought, text = ("", content) if isinstance(content, str) else _content(content)
-        detailed = self._details.add(delta.get("reasoning_details"))
+        detailed = self._details.add(delta)
         thought = delta.get("reasoning_content") or delta.get("reasoning") or thought or detailed
         if thought and (thought := self._reasoning.add(text_of(thought))):
             yield ReasoningPiece(thought)

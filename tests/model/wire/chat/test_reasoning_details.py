@@ -1,4 +1,4 @@
-"""`reasoning_details` as OpenRouter streams them, and as they go back."""
+"""`reasoning_details` as OpenRouter streams them, `thinking_blocks` as LiteLLM does, and both as they go back."""
 
 import json
 from typing import Any
@@ -42,7 +42,8 @@ def sent_back(answer: AssistantMessage, provider: str = "openrouter", learnt: Le
     route = Route(f"{provider}/m", provider, "m", "chat_completions", quirks=PROVIDERS[provider].quirks)
     messages = (UserMessage(id="u", text="go"), answer)
     body = chat_body(route, ModelRequest(system="", messages=messages, tools=()), learnt or LearnedLimits()).body
-    return body["messages"][1].get("reasoning_details")
+    sent = body["messages"][1]
+    return sent.get("thinking_blocks", sent.get("reasoning_details"))
 
 
 def test_an_encrypted_detail_goes_back_unchanged_with_its_call() -> None:
@@ -97,6 +98,32 @@ def test_encrypted_details_alone_leave_the_plain_reasoning_readable() -> None:
     assert sent_back(answer) == [detail("encrypted", data="x")]
 
 
+def test_thinking_blocks_go_back_without_the_numbers_of_their_pieces() -> None:
+    def thinking(index: int | None, kind: str = "thinking", **fields: Any) -> str:
+        number = {} if index is None else {"index": index}
+        return delta(
+            reasoning_content=fields.get("thinking"), thinking_blocks=[{"type": kind, **number, **fields}]
+        )
+
+    for first, second in ((0, 1), (None, None)):
+        stream = (
+            thinking(first, thinking="I ")
+            + thinking(first, thinking="see.", signature=None)
+            + thinking(first, thinking="", signature="proof")
+            + thinking(second, thinking="More.", signature="second")
+            + thinking(second, "redacted_thinking", data="x")
+            + calls(entry(0, "c", "read", "{}"))
+            + CALLS_END
+        )
+        answer = answer_to(stream)
+        assert sent_back(answer) == [
+            {"type": "thinking", "thinking": "I see.", "signature": "proof"},
+            {"type": "thinking", "thinking": "More.", "signature": "second"},
+            {"type": "redacted_thinking", "data": "x"},
+        ]
+        assert [block.text for block in answer.reasoning] == ["I see.", "More.", ""]
+
+
 def test_details_go_to_no_other_provider_and_not_where_they_were_refused() -> None:
     answer = answer_to(thought("why", detail(text="why", signature="s")) + text("x") + END)
     assert sent_back(answer, "openai") is None
@@ -107,7 +134,7 @@ def test_details_go_to_no_other_provider_and_not_where_they_were_refused() -> No
 
 def test_shapes_that_are_no_details_are_ignored() -> None:
     for odd in (None, "x", {"type": 1}, [None, 3, "x", []], [{"type": ["x"]}], [{}]):
-        answer = answer_to(delta(reasoning_details=odd) + text("x") + END)
+        answer = answer_to(delta(reasoning_details=odd, thinking_blocks=odd) + text("x") + END)
         assert answer.text == "x" and isinstance(sent_back(answer), list | None)
     for odd_signature in ("", "{", "[]", '{"type": []}', json.dumps({"type": "reasoning.text", "text": 3})):
         answer = AssistantMessage(id="a", text="x", reasoning=(Reasoning("t", odd_signature, "openrouter"),))
