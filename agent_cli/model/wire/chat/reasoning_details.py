@@ -44,7 +44,10 @@ class DetailCollector:
         text = text_of(block.get(field))
         rest = {name: value for name, value in block.items() if name != field and value is not None}
         if field and self._blocks and _continues(self._blocks[-1][0], rest):
-            self._blocks[-1][0].update(rest)
+            before, texts = self._blocks[-1]
+            if "signature" in rest and text == "".join(texts):
+                text = ""  # some releases of LiteLLM repeat the whole thought with its signature
+            before.update(rest)
         else:
             self._blocks.append((rest, []))
         self._blocks[-1][1].append(text)

@@ -105,16 +105,19 @@ def test_thinking_blocks_go_back_without_the_numbers_of_their_pieces() -> None:
             reasoning_content=fields.get("thinking"), thinking_blocks=[{"type": kind, **number, **fields}]
         )
 
-    for first, second in ((0, 1), (None, None)):
+    for first, second, repeated in ((0, 1, ""), (None, None, ""), (0, 1, "I see.")):
         stream = (
             thinking(first, thinking="I ")
             + thinking(first, thinking="see.", signature=None)
-            + thinking(first, thinking="", signature="proof")
+            + thinking(first, thinking=repeated, signature="proof")
             + thinking(second, thinking="More.", signature="second")
             + thinking(second, "redacted_thinking", data="x")
             + calls(entry(0, "c", "read", "{}"))
             + CALLS_END
         )
+        reader = ChatStream("openrouter")
+        shown = [each.text for each in reader.feed(stream.encode()) if isinstance(each, ReasoningPiece)]
+        assert shown == ["I ", "see.", "More."]
         answer = answer_to(stream)
         assert sent_back(answer) == [
             {"type": "thinking", "thinking": "I see.", "signature": "proof"},
