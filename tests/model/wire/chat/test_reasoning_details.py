@@ -35,11 +35,15 @@ def answer_to(stream: str) -> AssistantMessage:
     for event in (*reader.feed(stream.encode()), *reader.end()):
         assembler.feed(event)
     answer = assembler.answer()
-    return AssistantMessage(id="a", text=answer.text, reasoning=answer.reasoning, calls=answer.calls)
+    return AssistantMessage(
+        id="a", text=answer.text, reasoning=answer.reasoning, calls=answer.calls, model="openrouter/m"
+    )
 
 
-def sent_back(answer: AssistantMessage, provider: str = "openrouter", learnt: LearnedLimits | None = None) -> Any:
-    route = Route(f"{provider}/m", provider, "m", "chat_completions", quirks=PROVIDERS[provider].quirks)
+def sent_back(
+    answer: AssistantMessage, provider: str = "openrouter", learnt: LearnedLimits | None = None, model: str = "m"
+) -> Any:
+    route = Route(f"{provider}/{model}", provider, model, "chat_completions", quirks=PROVIDERS[provider].quirks)
     messages = (UserMessage(id="u", text="go"), answer)
     body = chat_body(route, ModelRequest(system="", messages=messages, tools=()), learnt or LearnedLimits()).body
     sent = body["messages"][1]
@@ -127,9 +131,9 @@ def test_thinking_blocks_go_back_without_the_numbers_of_their_pieces() -> None:
         assert [block.text for block in answer.reasoning] == ["I see.", "More.", ""]
 
 
-def test_details_go_to_no_other_provider_and_not_where_they_were_refused() -> None:
+def test_details_go_to_no_other_model_and_not_where_they_were_refused() -> None:
     answer = answer_to(thought("why", detail(text="why", signature="s")) + text("x") + END)
-    assert sent_back(answer, "openai") is None
+    assert sent_back(answer, "openai") is None and sent_back(answer, model="n") is None
     assert sent_back(answer, learnt=LearnedLimits(refused=frozenset({"reasoning"}))) is None
     (fallback,) = [each for each in ChatDialect.fallbacks if each.name == "reasoning"]
     assert fallback.words.search("messages[2]: unknown field `reasoning_details`")
@@ -140,5 +144,7 @@ def test_shapes_that_are_no_details_are_ignored() -> None:
         answer = answer_to(delta(reasoning_details=odd, thinking_blocks=odd) + text("x") + END)
         assert answer.text == "x" and isinstance(sent_back(answer), list | None)
     for odd_signature in ("", "{", "[]", '{"type": []}', json.dumps({"type": "reasoning.text", "text": 3})):
-        answer = AssistantMessage(id="a", text="x", reasoning=(Reasoning("t", odd_signature, "openrouter"),))
+        answer = AssistantMessage(
+            id="a", text="x", reasoning=(Reasoning("t", odd_signature, "openrouter"),), model="openrouter/m"
+        )
         sent_back(answer)
