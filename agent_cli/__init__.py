@@ -40,11 +40,13 @@ _HOMES = {
 """The module of each name."""
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # which would take every misspelled name for an object
 
-    value: object = getattr(import_module(f"{__name__}.sdk.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value: object = getattr(import_module(f"{__name__}.sdk.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value

@@ -29,6 +29,7 @@ RECORDINGS: dict[str, dict[str, str]] = {
     "chat": {
         "content_parts": "content in parts",
         "last_newline_missing": "the last event of a stream without a last empty line",
+        "byte_order_mark": "the first event behind a byte order mark",
         "comments_and_pings": "the answer, because of an empty event",
         "refusal": "the text of a refusal, and that it is one",
         "error": "status and code of an error inside the stream",

@@ -82,6 +82,14 @@ STREAMS: dict[str, tuple[str, list[ModelEvent]]] = {
             STOP,
         ],
     ),
+    "thoughts_in_the_text": (
+        text("<th") + text("ink>\nwhy</think>") + text("\n\n") + text("x") + text(" y") + END,
+        [*reasoned("why", "why"), TextPiece("x"), TextPiece(" y"), REPORT, STOP],
+    ),
+    "thoughts_in_the_text_before_a_call": (
+        text("<think>why") + calls(entry(0, "a", "read", "{}")) + CALLS_END,
+        [*reasoned("why", "why"), CallStart(0, "a", "read"), CallPiece(0, "{}"), REPORT, CALLED],
+    ),
     "content_parts": (
         delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}])
         + delta(content=[{"type": "text", "text": "x"}])
@@ -131,6 +139,10 @@ STREAMS: dict[str, tuple[str, list[ModelEvent]]] = {
             REPORT,
             CALLED,
         ],
+    ),
+    "another_id_in_each_piece": (
+        calls(entry(0, "a", "read", '{"p"')) + calls(entry(0, "b", arguments=":1}")) + CALLS_END,
+        [CallStart(0, "a", "read"), CallPiece(0, '{"p"'), CallPiece(0, ":1}"), REPORT, CALLED],
     ),
     "same_index_no_ids": (
         calls(entry(0, "", "read", '{"p":1}')) + calls(entry(0, "", "read", '{"p":2}')) + CALLS_END,
@@ -227,6 +239,7 @@ STREAMS: dict[str, tuple[str, list[ModelEvent]]] = {
     "no_space_after_the_colon": ((text("x") + END).replace("data: ", "data:"), [TextPiece("x"), REPORT, STOP]),
     "crlf": ((text("x") + END).replace("\n", "\r\n"), [TextPiece("x"), REPORT, STOP]),
     "cr": ((text("x") + END).replace("\n", "\r"), [TextPiece("x"), REPORT, STOP]),
+    "byte_order_mark": ("\ufeff" + text("x") + END, [TextPiece("x"), REPORT, STOP]),
     "line_separators_in_text": (
         text("a\u2028b\u2029c\u0085d\x0be") + END,
         [TextPiece("a\u2028b\u2029c\u0085d\x0be"), REPORT, STOP],

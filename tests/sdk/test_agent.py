@@ -1,5 +1,6 @@
 """An agent in this process: prompts, results, events, undo, limits, settings; and what it leaves alone."""
 
+import ast
 import asyncio
 import inspect
 import json
@@ -553,6 +554,21 @@ def test_names_of_the_library_are_documented_and_typed() -> None:
         agent_cli.Nothing  # noqa: B018
     assert (Path(agent_cli.__file__).parent / "py.typed").is_file()
     assert inspect.signature(Agent)
+
+
+def test_a_type_checker_sees_the_names_of_the_library_alone() -> None:
+    """A function that answers for any name would hide a misspelled import from the checker of a user's program."""
+    tree = ast.parse(Path(agent_cli.__file__).read_text(encoding="utf-8"))
+    assert not [each.name for each in tree.body if isinstance(each, ast.FunctionDef)]
+    imported = [
+        name.name
+        for branch in tree.body
+        if isinstance(branch, ast.If) and isinstance(branch.test, ast.Name)
+        for each in branch.body
+        if isinstance(each, ast.ImportFrom)
+        for name in each.names
+    ]
+    assert sorted(imported) == sorted(agent_cli.__all__)
 
 
 async def test_the_events_of_another_session(machine: Machine) -> None:

@@ -95,6 +95,8 @@ async def test_tools_are_listed_with_their_schemas_and_called(world: World, era:
     assert version == ("2026-07-28" if era == "auto" else "2025-11-25")
     assert {"read_file", "edit_file", "shell", "agent"} <= listed.keys()
     assert not {"ask_user", "finish", "update_plan"} & listed.keys()
+    readers = {name for name, tool in listed.items() if tool.annotations and tool.annotations.read_only_hint}
+    assert readers == {"read_file", "list_dir", "glob", "grep", "repo_map", "recall", "search_history"}
     assert listed["read_file"].input_schema["properties"]["path"]["type"] == "string"
     assert "apple" in text(read) and not read.is_error
     assert "apple" in text(ran) and "exit code 1" in text(ran) and ran.is_error

@@ -68,11 +68,11 @@ async def _over_process(
 ) -> Client:
     """Start the server. If it dies on a message of the other era, start it once more."""
     from .sdk_client import SdkClient
-    from .session import over_process
+    from .session import over_channel
 
     for is_last, is_legacy in ((False, legacy), (True, not legacy)):
         process = await started()
-        client = SdkClient(definition, handlers, partial(over_process, process), process)
+        client = SdkClient(definition, handlers, partial(over_channel, process), process)
         try:
             await client.open(legacy=is_legacy)
             return client
@@ -89,10 +89,16 @@ async def _over_http(
     from .http import has_credentials, over_http
     from .login_auth import LoginAuth
     from .sdk_client import SdkClient
+    from .sse import over_sse
 
     async def opened(definition: ServerDefinition, *, legacy: bool) -> Client:
         auth = LoginAuth(definition, tokens) if tokens and not has_credentials(definition) else None
-        client = SdkClient(definition, handlers, partial(over_http, definition, auth), None)
+        carry = (
+            partial(over_sse, definition, auth, handlers.log)
+            if definition.transport == "sse"
+            else partial(over_http, definition, auth)
+        )
+        client = SdkClient(definition, handlers, carry, None)
         await client.open(legacy=legacy)
         return client
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx2
 import msgspec
-from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from agent_cli.net.certificates import tls_context
@@ -38,38 +37,26 @@ _TIMEOUT = httpx2.Timeout(_CONNECT_S, read=None, write=60.0, pool=None)
 async def over_http(
     definition: ServerDefinition, auth: httpx2.Auth | None, on_failure: Callable[[HttpFailure], None]
 ) -> AsyncIterator[Any]:
-    """Carry the SDK's messages to a server by HTTP.
+    """Carry the SDK's messages to a server by streamable HTTP; `auth` adds the stored login to requests. The SDK
+    itself reports messages that could not be delivered."""
 
-    Args:
-        definition: the server.
-        auth: adds the stored login to requests.
-        on_failure: called for a message that could not be delivered if the SDK does not report it.
-    """
-
-    def client(
-        headers: dict[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = auth,
-    ) -> httpx2.AsyncClient:
-        headers = {"accept-encoding": "identity", **definition.headers}
-        # The SDK's own arguments are for a server without special needs.
-        lost = on_failure if definition.transport == "sse" else None
-        transport = MessageTransport(definition, os.environ, lost)
-        return httpx2.AsyncClient(
-            headers=headers, timeout=_TIMEOUT, auth=auth, transport=transport, trust_env=False
-        )
-
-    if definition.transport == "sse":
-        async with sse_client(definition.url, httpx_client_factory=client, auth=auth) as streams:
-            yield streams
-        return
     async with (
-        client() as http_client,
+        http_client(definition, auth) as client,
         streamable_http_client(
-            definition.url, http_client=http_client, max_sse_event_size=MAX_MESSAGE_BYTES
+            definition.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
         ) as streams,
     ):
         yield streams
+
+
+def http_client(
+    definition: ServerDefinition, auth: httpx2.Auth | None, on_failure: Callable[[HttpFailure], None] | None = None
+) -> httpx2.AsyncClient:
+    """Return the client for requests to a server. `on_failure` is called for failed messages, for a caller that
+    does not examine the responses."""
+    headers = {"accept-encoding": "identity", **definition.headers}
+    transport = MessageTransport(definition, os.environ, on_failure)
+    return httpx2.AsyncClient(headers=headers, timeout=_TIMEOUT, auth=auth, transport=transport, trust_env=False)
 
 
 class TooLarge(httpx2.StreamError):

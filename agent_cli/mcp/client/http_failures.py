@@ -117,7 +117,7 @@ def _first_words(chain: list[BaseException]) -> str:
     for cause in reversed(chain):
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
-    return next((text for cause in chain if (text := str(cause).strip())), type(chain[0]).__name__)
+    return next((text for cause in chain if (text := str(cause).strip(" \n."))), type(chain[0]).__name__)
 
 
 def _unreadable() -> str:

@@ -4,7 +4,7 @@ requests from a server, and the choice of the protocol era."""
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import mcp_types as wire
@@ -20,7 +20,6 @@ from pydantic import TypeAdapter, ValidationError
 from ..types.client import ServerError
 from .http_failures import HttpFailure, carried
 from .incoming import parts_of, substitute
-from .process import ServerProcess
 
 _ROUNDS = 10
 """Maximum number of times a modern server may ask back within one call."""
@@ -145,41 +144,65 @@ class CountedStream:
             yield item
 
 
-def _messages(line: bytes, process: ServerProcess) -> Iterator[wire.JSONRPCMessage]:
+class MessageChannel(Protocol):
+    """A way to a server that carries whole messages, such as its standard streams."""
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """Yield what the server sends until the connection ends."""
+        ...
+
+    def reject(self, line: bytes) -> None:
+        """Log what is not a message."""
+        ...
+
+    async def send(self, message: bytes) -> None:
+        """Send one message.
+
+        Raises:
+            ServerError: it cannot be delivered.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        ...
+
+
+def _messages(line: bytes, channel: MessageChannel) -> Iterator[wire.JSONRPCMessage]:
     """Yield the messages in a line. What is not one goes to the log; if it was meant as an answer, an error takes
     its place."""
     try:
         parts = parts_of(line)
     except ValueError:
-        process.reject(line)
+        channel.reject(line)
         return
     for part in parts:
         try:
             yield wire.jsonrpc_message_adapter.validate_json(part, by_name=False)
         except ValueError:
-            process.reject(part)
+            channel.reject(part)
             if (error := substitute(part)) is not None:
                 yield error
 
 
 @contextlib.asynccontextmanager
-async def over_process(process: ServerProcess, on_failure: Callable[[HttpFailure], None]) -> AsyncIterator[Any]:
-    """Carry the SDK's messages over a server's standard streams; the process ends with the context. The only
-    failure is the end of the streams."""
+async def over_channel(channel: MessageChannel, on_failure: Callable[[HttpFailure], None]) -> AsyncIterator[Any]:
+    """Carry the SDK's messages over a channel, which is closed with the context. Failures are the channel's to
+    report: here, there is only its end."""
     into_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     into_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def read() -> None:
         async with into_session:
-            async for line in process.lines():
-                for message in _messages(line, process):
+            async for line in channel.lines():
+                for message in _messages(line, channel):
                     await into_session.send(SessionMessage(message))
 
     async def write() -> None:
         async with from_session:
             async for each in from_session:
                 try:
-                    await process.send(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+                    await channel.send(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
                 except ServerError:
                     await into_session.aclose()
                     return
@@ -190,7 +213,7 @@ async def over_process(process: ServerProcess, on_failure: Callable[[HttpFailure
     finally:
         from_server.close()
         into_server.close()
-        await process.aclose()
+        await channel.aclose()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

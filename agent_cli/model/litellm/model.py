@@ -305,7 +305,7 @@ class LiteLLMStream:
         for choice in chunk.get("choices") or ():
             choice["finish_reason"] = None
             delta = choice.get("delta") or {}
-            blocks = delta.get("thinking_blocks")
+            blocks = delta.pop("thinking_blocks", None)
             if blocks:
                 delta["reasoning_content"] = None
                 for block in blocks:

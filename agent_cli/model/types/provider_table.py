@@ -29,6 +29,9 @@ class Quirks(msgspec.Struct, frozen=True):
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     reasoning_field: Literal["", "reasoning_content", "reasoning"] = ""
     """Field of an assistant message in which its reasoning must be sent back; empty: it must not be sent."""
+    reasoning_details: bool = True
+    """Blocks of reasoning that the server gave with an answer in `reasoning_details` or `thinking_blocks` are sent
+    back with it."""
     effort_field: Literal["", "reasoning_effort", "reasoning"] = "reasoning_effort"
     """Form in which the effort is sent: a plain field, `{"reasoning": {"effort": …}}`, or nowhere."""
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh")

@@ -3,6 +3,7 @@ reported as the server's fault, because servers send every shape that JSON allow
 
 from collections.abc import Iterator
 
+from agent_cli.protocol.json_text import BYTE_ORDER_MARK
 from agent_cli.protocol.lazy_regex import lazy_regex
 
 from ..types.base import CallPiece, ModelError, ModelEvent, ReasoningPiece, TextPiece
@@ -49,7 +50,7 @@ class AnswerReader:
         Raises:
             ModelError: the response reports an error, or is malformed.
         """
-        if not self._begun and (start := data.lstrip()):
+        if not self._begun and (start := data.lstrip().removeprefix(BYTE_ORDER_MARK)):
             self._begun = True
             if start[:1] in (b"{", b"[", b"<") and not self._lines:
                 self._whole = []

@@ -3,6 +3,8 @@ LF, CR or CRLF, never at U+2028 and similar characters, which models do write.""
 
 import msgspec
 
+from agent_cli.protocol.json_text import BYTE_ORDER_MARK
+
 
 class Frame(msgspec.Struct, frozen=True):
     """An event of a stream."""
@@ -27,6 +29,8 @@ class SseParser:
         """True if a following LF belongs to the CR before it."""
         self._event = ""
         self._data: list[bytes] = []
+        self._begun = False
+        """True after the first line, which may begin with a byte order mark."""
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """Return the frames completed by this chunk. Each byte is examined once, however long a line is."""
@@ -52,6 +56,8 @@ class SseParser:
     def _frames(self, lines: list[bytes]) -> list[Frame]:
         """Return the frames that end with one of these lines."""
         found: list[Frame] = []
+        if not self._begun:
+            self._begun, lines[0] = True, lines[0].removeprefix(BYTE_ORDER_MARK)
         for line in lines:
             if not line:
                 if self._data:

@@ -49,9 +49,11 @@ def kind_of(tool: str) -> Kind:
 
 
 def title_of(call: ToolCallRequested | ToolCallStarted | ToolCallFinished | ApprovalItem) -> str:
-    """Return a call on one line: a command alone, any other call with its action."""
+    """Return a call on one line: a command alone, any other call with its action. A tool that no longer exists has
+    its name as the title."""
     label = call.label if kind_of(call.tool) != "execute" or call.label != "$" else ""
-    return one_line(f"{label or ('' if call.label == '$' else call.tool)} {call.title}")
+    has_name = call.label == "$" or call.title == call.tool
+    return one_line(f"{label or ('' if has_name else call.tool)} {call.title}")
 
 
 def arguments_of(text: str) -> Any:

@@ -27,6 +27,9 @@ _ANSWER_S = 600.0
 """Seconds that a modern client has to return with an answer."""
 _CLOSE_S = 15.0
 _PROGRESS_CHARS = 300
+_READERS = frozenset({"read_file", "list_dir", "glob", "grep", "repo_map", "recall", "search_history"})
+_READS = wire.ToolAnnotations(read_only_hint=True)
+"""Without it, a client has to assume that a tool changes things, and asks before each call."""
 _ELICITS = wire.ClientCapabilities(elicitation=wire.ElicitationCapability())
 _INSTRUCTIONS = (
     "Tools of a coding agent that work in {root}. What they may do is decided by the user's permission rules; a"
@@ -90,7 +93,12 @@ class _McpServer:
         found = await self._served.tools()
         return wire.ListToolsResult(
             tools=[
-                wire.Tool(name=each.name, description=each.description, input_schema=each.parameters)
+                wire.Tool(
+                    name=each.name,
+                    description=each.description,
+                    input_schema=each.parameters,
+                    annotations=_READS if each.name in _READERS else None,
+                )
                 for each in found
             ]
         )

@@ -198,6 +198,7 @@ def test_a_server_is_tested_and_shown_with_what_it_offers(world: World) -> None:
     )
     assert "tools: not known yet" in before.out and "env: MY_TOKEN=[masked]" in before.out
     assert tested.code == 0 and "demo: ready after " in tested.out and "echo" in tested.out
+    assert "prompts (1): /demo:greet" in tested.out and "resources (2): @demo:note://" in tested.out
     assert "protocol 2026-07-28" in tested.out
     assert "    add: " in shown.out and "abcdefgh1234" not in shown.out + tested.out
     assert "\u200b" not in shown.out and "tools unknown" not in listed.out

@@ -91,12 +91,13 @@ def test_data_is_shown_without_the_marks_that_are_for_the_model() -> None:
 
 
 def test_titles_name_the_tool_but_for_commands() -> None:
-    def title(tool: str, label: str) -> str:
-        event = ToolCallFinished(call_id="1", tool=tool, title="a\nb", status="ok", text="", label=label)
+    def title(tool: str, label: str, title: str = "a\nb") -> str:
+        event = ToolCallFinished(call_id="1", tool=tool, title=title, status="ok", text="", label=label)
         return calls.title_of(event)
 
     assert title("shell", "$") == "a b" and title("read_file", "Read") == "Read a b"
     assert title("mcp__x__y", "") == "mcp__x__y a b"
+    assert title("mcp__x__y", "", "mcp__x__y") == "mcp__x__y"
 
 
 def test_an_editor_follows_files_that_are_read_or_changed() -> None:

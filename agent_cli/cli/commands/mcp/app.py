@@ -156,7 +156,14 @@ async def _tested(setup: Setup, name: str) -> int:
         offer = client.offer
         print(f"{name}: ready after {_ms(began)}")
         print(f"  server: {_line(offer.server) or 'does not say'}, protocol {_line(offer.protocol)}")
-        print(f"  tools ({len(offer.tools)}): {_line(', '.join(tool.name for tool in offer.tools))}")
+        offered = {
+            "tools": [tool.name for tool in offer.tools],
+            "prompts": [f"/{name}:{prompt.name}" for prompt in offer.prompts],
+            "resources": [f"@{name}:{resource.uri}" for resource in offer.resources],
+        }
+        for kind, names in offered.items():
+            if names or kind == "tools":
+                print(f"  {kind} ({len(names)}): {_line(', '.join(names))}")
         for line in connection.log_lines:
             if line.startswith("(left out) "):
                 print(f"  left out: {_line(line.removeprefix('(left out) '))}")

@@ -40,6 +40,7 @@ from ...types.provider_table import Route
 from ..dialect import Dialect, EncodedRequest, known_effort
 from ..event_stream import Chunks, EventStream, SurrogateJoiner, count_of, streamed_json
 from ..part_cache import PartCache
+from ..think_tags import ThinkTags
 from ..unsupported_parts import ANSWER_SCHEMA, ELSEWHERE, THINKING, picture_fallbacks, schema_fallback
 from .request import chat_messages, fitting, tool_json
 
@@ -155,6 +156,7 @@ class OllamaReader(EventStream):
         self._chunks = _Lines()
         self._thought = ""
         self._joiner = SurrogateJoiner()
+        self._tags = ThinkTags()
 
     def whole(self, data: bytes) -> Iterator[ModelEvent]:
         """Yield the events of a response that came as one object, or as lines declared as JSON.
@@ -172,6 +174,7 @@ class OllamaReader(EventStream):
         yield from self.chunk(one)
 
     def _unsaid(self) -> Iterator[ModelEvent]:
+        yield from self._said(*self._tags.flush())
         yield from self._reasoning_done()
 
     def chunk(self, chunk: Any) -> Iterator[ModelEvent]:
@@ -192,16 +195,21 @@ class OllamaReader(EventStream):
             yield UsageReport(self.usage)
 
     def _message(self, message: Json) -> Iterator[ModelEvent]:
-        if thought := text_of(message.get("thinking")):
-            self._thought += thought
-            yield ReasoningPiece(join_surrogates(thought))
-        if text := self._joiner.join(text_of(message.get("content"))):
-            yield from self._reasoning_done()
-            yield TextPiece(text)
+        yield from self._said(text_of(message.get("thinking")), "")
+        yield from self._said(*self._tags.split(self._joiner.join(text_of(message.get("content")))))
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
+            yield from self._said(*self._tags.flush())
             yield from self._reasoning_done()
             yield from self._call(call)
+
+    def _said(self, thought: str, text: str) -> Iterator[ModelEvent]:
+        if thought:
+            self._thought += thought
+            yield ReasoningPiece(join_surrogates(thought))
+        if text:
+            yield from self._reasoning_done()
+            yield TextPiece(text)
 
     def _call(self, call: Any) -> Iterator[ModelEvent]:
         """Yield the events of a call, which is always complete."""

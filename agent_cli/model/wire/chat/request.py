@@ -20,6 +20,7 @@ from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
 from ..part_cache import PartCache
 from ..parts import object_text, plain_name
+from .reasoning_details import sent_details
 
 _NO_REASONING = " "
 """Placeholder for unknown reasoning. Providers that require the field refuse an empty one."""
@@ -76,7 +77,7 @@ def fitting(quirks: Quirks, learned: LearnedLimits) -> Quirks:
     if "no_reasoning" in learned.refused:
         quirks = msgspec.structs.replace(quirks, reasoning_field="reasoning_content")
     if "reasoning" in learned.refused:
-        quirks = msgspec.structs.replace(quirks, reasoning_field="")
+        quirks = msgspec.structs.replace(quirks, reasoning_field="", reasoning_details=False)
     if "repeated_roles" in learned.refused:
         quirks = msgspec.structs.replace(quirks, alternates=True)
     return quirks
@@ -113,8 +114,8 @@ def chat_messages(
     source = ""
     written = (kept or PartCache()).of(
         request.messages,
-        (quirks, route.provider, pictures),
-        lambda message: _message(message, quirks, route.provider, pictures),
+        (quirks, route.name, pictures),
+        lambda message: _message(message, quirks, route, pictures),
     )
     for message, sent in zip(request.messages, written, strict=True):
         if shown and not isinstance(message, ToolResult):
@@ -160,13 +161,13 @@ def roles_repeat(messages: Sequence[Json]) -> bool:
     return any(pair in _ALTERNATING for pair in pairwise(roles))
 
 
-def _message(message: Message, quirks: Quirks, provider: str, pictures: bool) -> Json:
+def _message(message: Message, quirks: Quirks, route: Route, pictures: bool) -> Json:
     match message:
         case UserMessage():
             text = "\n\n".join(part for part in (message.lead, message.text) if part)
             return _user(text, message.images, quirks, pictures)
         case AssistantMessage():
-            return _assistant(message, quirks, provider)
+            return _assistant(message, quirks, route)
         case ToolResult():
             return {
                 "role": "tool",
@@ -186,11 +187,14 @@ def _user(text: str, images: tuple[Image, ...], quirks: Quirks, pictures: bool) 
     return {"role": "user", "content": parts}
 
 
-def _assistant(message: AssistantMessage, quirks: Quirks, provider: str) -> Json:
+def _assistant(message: AssistantMessage, quirks: Quirks, route: Route) -> Json:
+    provider = route.provider
     sent: Json = {"role": "assistant", "content": message.text or None}
     if quirks.reasoning_field:
         own = "".join(block.text for block in message.reasoning if block.provider == provider)
         sent[quirks.reasoning_field] = own or _NO_REASONING
+    if quirks.reasoning_details and message.model == route.name:  # a gateway's models cannot verify each other's
+        sent |= sent_details(message.reasoning, provider)
     if message.calls:
         own_calls = message.model.partition("/")[0] == provider
         numbered = enumerate(message.calls)

@@ -27,6 +27,8 @@ from ...types.base import (
 from ...types.classify import no_answer
 from ...types.json import Json, join_surrogates, object_of, text_of
 from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, usage_of
+from ..think_tags import ThinkTags
+from .reasoning_details import THINKING, DetailCollector
 
 _FINISHES: dict[str, Finish] = {
     "stop": "stop",
@@ -72,7 +74,9 @@ class ChatStream(EventStream):
         super().__init__(provider)
         self._sorter = CallAssembler()
         self._reasoning = TextBuffer()
+        self._details = DetailCollector()
         self._joiner = SurrogateJoiner()
+        self._tags = ThinkTags()
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
@@ -105,30 +109,39 @@ class ChatStream(EventStream):
 
     def _delta(self, delta: Json) -> Iterator[ModelEvent]:
         content = delta.get("content")
-        thought, text = ("", content) if isinstance(content, str) else _content(content)
-        thought = delta.get("reasoning_content") or delta.get("reasoning") or thought
-        if thought and (thought := self._reasoning.add(text_of(thought))):
-            yield ReasoningPiece(thought)
+        beside, text = ("", content) if isinstance(content, str) else _content(content)
+        thought = self._details.add(delta)
+        if not (thought or delta.get(THINKING)):
+            thought = text_of(delta.get("reasoning_content") or delta.get("reasoning") or beside)
+        yield from self._said(thought, "")
         if (refusal := delta.get("refusal")) and isinstance(refusal, str):
             self._refused = True
             text += refusal
-        if text := self._joiner.join(text):
-            if self._reasoning:
-                yield from self._reasoning_done()
-            yield TextPiece(text)
+        yield from self._said(*self._tags.split(self._joiner.join(text)))
         for call in delta.get("tool_calls") or ():
             if isinstance(call, dict):
+                yield from self._said(*self._tags.flush())
                 yield from self._reasoning_done()
                 yield from self._sorter.feed(call)
                 self._calls = self._sorter.count
 
+    def _said(self, thought: str, text: str) -> Iterator[ModelEvent]:
+        if thought and (thought := self._reasoning.add(thought)):
+            yield ReasoningPiece(thought)
+        if text:
+            yield from self._reasoning_done()
+            yield TextPiece(text)
+
     def _reasoning_done(self) -> Iterator[ModelEvent]:
-        if self._reasoning:
+        if self._reasoning and not self._details.has_text:
             yield ReasoningDone(Reasoning(text=str(self._reasoning), provider=self._provider))
             self._reasoning = TextBuffer()
 
     def _unsaid(self) -> Iterator[ModelEvent]:
+        yield from self._said(*self._tags.flush())
         yield from self._reasoning_done()
+        for block in self._details.blocks(self._provider):
+            yield ReasoningDone(block)
 
 
 def read_usage(usage: Json) -> Usage:
@@ -228,7 +241,7 @@ class CallAssembler:
 
     @staticmethod
     def _begins(call: _Open, key: _Key, identifier: str, name: str, arguments: str) -> bool:
-        if identifier and call.id:
+        if identifier and call.id and (name or call.complete()):  # some servers give each piece another id
             return identifier != call.id
         if not name or not call.name:
             return False

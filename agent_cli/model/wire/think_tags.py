@@ -1,0 +1,59 @@
+"""Thoughts in the text of an answer: servers without a parser for a model's reasoning, such as LM Studio, vLLM and
+llama.cpp in some settings, leave `<think>…</think>` at the beginning of the text."""
+
+_OPEN, _CLOSE = "<think>", "</think>"
+
+
+class ThinkTags:
+    """Splits the pieces of a text into thoughts and text. Tags count only at the beginning."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        """Characters that may be part of a tag."""
+        self._is_inside = False
+        self._is_over = False
+        """True if everything that follows is text."""
+        self._had_thought = False
+        self._is_fresh = True
+        """True until the first character of the thoughts."""
+
+    def split(self, piece: str) -> tuple[str, str]:
+        """Return the thoughts and the text that are certain now."""
+        if self._is_over and not self._had_thought:
+            return "", piece
+        self._held += piece
+        if not self._is_inside and not self._is_over:
+            self._open()
+        thought = self._thought() if self._is_inside else ""
+        if not self._is_over:
+            return thought, ""
+        text, self._held = self._held, ""
+        if self._had_thought:  # the empty lines between thoughts and text belong to neither
+            text = text.lstrip()
+            self._had_thought = not text
+        return thought, text
+
+    def flush(self) -> tuple[str, str]:
+        """Return what is held back, when no more pieces follow or something else begins."""
+        held, self._held, is_inside = self._held, "", self._is_inside
+        self._is_inside, self._is_over = False, True
+        return (held, "") if is_inside else ("", held)
+
+    def _open(self) -> None:
+        start = self._held.lstrip()
+        if start.startswith(_OPEN):
+            self._is_inside, self._held = True, start.removeprefix(_OPEN)
+        else:
+            self._is_over = not _OPEN.startswith(start)
+
+    def _thought(self) -> str:
+        thought, close, rest = self._held.partition(_CLOSE)
+        if self._is_fresh:
+            thought = thought.lstrip("\n")
+            self._is_fresh = not thought
+        if close:
+            self._is_inside, self._is_over, self._had_thought, self._held = False, True, True, rest
+            return thought
+        kept = next((size for size in range(len(_CLOSE) - 1, 0, -1) if thought.endswith(_CLOSE[:size])), 0)
+        self._held = thought[len(thought) - kept :]
+        return thought[: len(thought) - kept]
