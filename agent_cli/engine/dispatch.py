@@ -151,7 +151,8 @@ class Dispatcher:
         try:
             saved = self.session.save(ended)
         except Exception as unsaved:  # the end of the turn must be reported anyway
-            self._warn(str(unsaved), turn.scope.submission_id)
+            if str(unsaved) != ended.error:  # that is reported with it
+                self._warn(str(unsaved), turn.scope.submission_id)
         self._settling = asyncio.create_task(self._after_turn(turn.scope, saved))
         try:
             await asyncio.wait({self._settling}, timeout=within_s)

@@ -292,7 +292,9 @@ class FakeHost:
         )
 
     async def search(self, query: str) -> tuple[SearchHit, ...]:
-        return (SearchHit("abc123", "fix the parser", "2 h ago", "you", f"about {query}"),)
+        said, answered = f"about {query}", f"more about {query}"
+        session = ("abc123", "fix the parser", "2 h ago")
+        return (SearchHit(*session, "you", said), SearchHit(*session, "agent", answered))
 
     async def traced(self) -> tuple[TracedTurn, ...] | str:
         """Two turns, the second with tools."""
@@ -349,7 +351,8 @@ class FakeHost:
 
     def tools(self) -> tuple[ToolLine, ...]:
         own = ToolLine("tickets", "Reads a ticket.", "this project, .agent/tools")
-        return (ToolLine("shell", "Runs a command.", "built in"), own)
+        long = "Read the full text of an earlier result or message that was shortened"
+        return (ToolLine("shell", "Runs a command.", "built in"), ToolLine("recall", long, "built in"), own)
 
     def skills(self) -> tuple[tuple[SkillLine, ...], tuple[str, ...]]:
         return self.known_skills, ()

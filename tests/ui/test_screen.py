@@ -245,8 +245,9 @@ def test_a_command_of_the_users_calls(tmp_path: Path) -> None:
         assert "notify-send agent 'a call waits for your answer'" in term.commands()
 
 
-def test_resizing_leaves_no_torn_rows_behind(tmp_path: Path) -> None:
-    with Session(tmp_path, "hang", columns=100, emulation=ReflowingScreen, TMUX="yes") as term:
+@pytest.mark.parametrize("env", [{"TMUX": "yes"}, {"TERM": "tmux-256color"}], ids=["here", "over ssh"])
+def test_resizing_leaves_no_torn_rows_behind(tmp_path: Path, env: dict[str, str]) -> None:
+    with Session(tmp_path, "hang", columns=100, emulation=ReflowingScreen, **env) as term:
         term.send("go\r")
         term.wait("tick 2")
         term.send("a draft " * 8)

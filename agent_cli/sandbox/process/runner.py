@@ -252,7 +252,7 @@ class ProcessRunner:
                 return await self._connected(request, files, entered, sinks, input_fd, tag)
             except NotStarted as failure:
                 if not _may_be_of_the_moment(failure) or last:
-                    raise ProcessError(_why(argv[0], cwd, failure)) from failure
+                    raise ProcessError(_why(argv[0], cwd, failure, wrap)) from failure
             except OSError as error:
                 raise ProcessError(f"cannot run {argv[0]}: {error.strerror or error}") from error
         raise AssertionError("unreachable")
@@ -368,7 +368,7 @@ def _may_be_of_the_moment(failure: NotStarted) -> bool:
     return failure.step == "mounts" or (failure.step == "sandbox" and failure.said.startswith("bwrap: Can't"))
 
 
-def _why(program: str, cwd: Path, failure: NotStarted) -> str:
+def _why(program: str, cwd: Path, failure: NotStarted, wrap: "tuple[Any, ...] | None") -> str:
     absent = failure.number == errno.ENOENT
     match failure.step:
         case "folder":
@@ -381,6 +381,9 @@ def _why(program: str, cwd: Path, failure: NotStarted) -> str:
             return f"cannot run {program} confined: {reason}"
         case "sandbox":
             return f"cannot run {program} confined: {failure.said.removeprefix('bwrap: ') or failure}"
+        case "start" if absent and wrap and wrap[0] == "bubblewrap" and not os.path.exists(wrap[1]):
+            gone = os.fsdecode(wrap[1])
+            return f"cannot run {program} confined: {gone} is gone; install it again or restart the agent"
         case "start" if absent:
             return f"cannot run {program}: the interpreter that its first line names was not found"
         case "program" | "start":

@@ -42,11 +42,11 @@ def other_names(command: Command) -> list[str]:
 
 def _row(name: str, arguments: str, text: str, width: int, theme: Theme) -> Iterator[str]:
     """Yield the rows of a command: its explanation after it, continued below the first line of the explanation."""
-    yield from _columns(f"/{name}", f"/{name} {arguments}".rstrip(), text, width, theme)
+    yield from name_rows(f"/{name}", f"/{name} {arguments}".rstrip(), text, width, theme)
 
 
-def _columns(name: str, whole: str, text: str, width: int, theme: Theme) -> Iterator[str]:
-    """Yield the rows of what begins with a name, which has a colour, and its explanation."""
+def name_rows(name: str, whole: str, text: str, width: int, theme: Theme) -> Iterator[str]:
+    """Yield the rows of a name, which has a colour, and its explanation in a column of its own."""
     is_narrow = width < _NARROWEST
     indent = 6 if is_narrow else _NAMES + 2
     head = lines.truncate(f"  {whole}", width)
@@ -89,7 +89,8 @@ async def show_keys(context: CommandContext, argument: str) -> None:
     for group in context.keys:
         rows += ["", context.theme.paint("strong", group.title)] if group.title else []
         for keys, does in group.rows:
-            rows += _columns(keys, keys, does, width, context.theme) if keys else lines.wrap(does, context.columns)
+            part = name_rows(keys, keys, does, width, context.theme) if keys else lines.wrap(does, context.columns)
+            rows += part
     context.say("\n".join(rows[1:] if rows[:1] == [""] else rows), wrap=False)
 
 

@@ -132,8 +132,10 @@ async def search(context: CommandContext, argument: str) -> None:
     if not argument:
         context.say("/search WORDS finds what was said, in all sessions.")
         return
-    rows = []
+    rows: list[str] = []
+    above = ""
     for hit in (await context.host.search(argument))[:_MAX_ROWS]:
         facts = context.theme.paint("muted", f"{hit.id}  {hit.when} · {lines.one_line(hit.title, 60)}")
-        rows += [f"  {facts}", f"    {hit.who}: {lines.one_line(hit.snippet, 160)}"]
+        rows += [f"  {facts}"] * (hit.id != above) + [f"    {hit.who}: {lines.one_line(hit.snippet, 160)}"]
+        above = hit.id
     context.say("\n".join([*rows, "/resume ID opens one."]) if rows else "Nothing was found.")

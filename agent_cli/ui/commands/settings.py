@@ -189,15 +189,16 @@ async def _remove_rule(context: CommandContext, rule: str) -> None:
 
 async def tools(context: CommandContext, argument: str) -> None:
     """`/tools`: list the model's tools."""
+    from .help import name_rows
+
     found = context.host.tools()
-    width = max((len(tool.name) for tool in found), default=0)
-    rows = [
-        f"  {lines.one_line(tool.name, 48):<{width}}  {lines.one_line(tool.summary, 76)}"
-        + context.theme.paint("muted", f"  {lines.one_line(tool.source, 60)}" * (tool.source != _BUILT_IN))
-        for tool in found
-    ]
-    last = "`tools.enabled` and --tools choose among them."
-    context.say("\n".join([f"The model is offered {len(found)} tools:", *rows, last]))
+    rows = [f"The model is offered {len(found)} tools:"]
+    for tool in found:
+        name, text = lines.one_line(tool.name, 48), lines.one_line(tool.summary, 76)
+        text += f" ({lines.one_line(tool.source, 60)})" * (tool.source != _BUILT_IN)
+        rows += name_rows(name, name, text, context.columns, context.theme)
+    last = lines.wrap("`tools.enabled` and --tools choose among them.", context.columns)
+    context.say("\n".join([*rows, *last]), wrap=False)
 
 
 async def config(context: CommandContext, argument: str) -> None:

@@ -45,7 +45,7 @@ _PROMPT_LINES = 20
 _EARLIER_ROWS = 1_000
 """Approximate number of rows of earlier turns drawn at once."""
 _ERROR_CELLS = 3 * 80
-"""Maximum size of an error message, in cells; at least three rows, if the advice leaves room."""
+"""Maximum size of a provider's error message, in cells; at least three rows, if the advice leaves room."""
 _FOLDED = 20
 """Maximum number of folded texts that can be shown in full later."""
 
@@ -501,9 +501,10 @@ class Renderer:
         self._print("other", question_rows(event, self._theme, self._width()))
 
     def _error(self, error: ev.ErrorInfo) -> None:
-        """Print an error in a few rows; the rest of a provider's long message is folded."""
-        most = max(3, -(-_ERROR_CELLS // max(1, self._width())))
-        rows = lines.error(error, self._theme, self._width(), most, self._hint).split("\n")
+        """Print an error: a provider's long message in a few rows, its rest folded; our own words whole."""
+        most = 0 if error.kind == "not_done" else max(3, -(-_ERROR_CELLS // max(1, self._width())))
+        hint = self._hint.replace("them", "it")
+        rows = lines.error(error, self._theme, self._width(), most, hint).split("\n")
         if rows != lines.error(error, self._theme, self._width()).split("\n"):
             self._fold("the error", lambda theme, width: lines.error(error, theme, width).split("\n"))
         self._print("other", rows)

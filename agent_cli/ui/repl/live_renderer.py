@@ -27,7 +27,8 @@ _SAY_SO = frozenset({
 })  # fmt: skip
 """Variables set by terminals that reflow."""
 _PROGRAMS = frozenset({"Apple_Terminal", "ghostty", "iTerm.app", "vscode", "WezTerm"})
-_TERMS = ("alacritty", "foot", "xterm-ghostty", "xterm-kitty")
+_TERMS = ("alacritty", "foot", "tmux", "xterm-ghostty", "xterm-kitty")
+"""Beginnings of `TERM`, which ssh and su pass on where they drop the variables above."""
 
 
 def reflows(environ: Mapping[str, str] = os.environ) -> bool:

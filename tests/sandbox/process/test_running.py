@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner, Running
+from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.sandbox.profile.environment import child_env
 from tests.sandbox.hostile import alive, new_mark, until_alive
 
@@ -194,6 +196,13 @@ async def test_what_cannot_start_is_named(runner: ProcessRunner, tmp_path: Path)
         await start(runner, "true", tmp_path, **{"A=B": "x"})
     await runner.aclose()
     assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+async def test_a_sandbox_that_was_removed_meanwhile_is_named(runner: ProcessRunner, tmp_path: Path) -> None:
+    runner.mechanism = Mechanism("bubblewrap", str(tmp_path / "bwrap"))
+    where = Confinement((str(tmp_path),))
+    with pytest.raises(ProcessError, match=r"^cannot run true confined: .*/bwrap is gone; install it again"):
+        await runner.start(["true"], cwd=tmp_path, env=ENV, on_output=lambda _: None, confinement=where)
 
 
 async def test_large_arguments_that_the_system_takes_are_passed(runner: ProcessRunner, tmp_path: Path) -> None:

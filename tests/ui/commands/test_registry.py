@@ -208,8 +208,8 @@ async def test_commands_that_reach_the_engine(line: str, operation: Operation) -
         ("/doctor", "A task could run here."),
         ("/xyzzy", "/help lists the commands"),
         ("/effort wrong", "xhigh"),
-        ("/tools", "tickets  Reads a ticket.  this project, .agent/tools"),
-        ("/tools", "offered 2 tools"),
+        ("/tools", "  tickets                 Reads a ticket. (this project, .agent/tools)"),
+        ("/tools", "offered 3 tools"),
         ("/mcp", "No MCP server is configured"),
         ("/theme purple", "high-contrast"),
         ("/config", 'mode: "plan"  /config.yaml:3'),
@@ -226,6 +226,18 @@ async def test_commands_that_answer(line: str, word: str) -> None:
     desk = await run(line)
     assert word in "\n".join(desk.said)
     assert not desk.client.submitted
+
+
+async def test_a_session_is_named_once_above_what_was_found_in_it() -> None:
+    (said,) = (await run("/search lexer")).said
+    assert said.count("abc123") == 1 and "about lexer\n    agent: more about lexer" in said
+
+
+async def test_tools_are_explained_in_a_column_of_their_own() -> None:
+    (said,) = (await run("/tools")).said
+    assert all(row.startswith(("The model", "  ", "`tools.enabled`")) for row in said.split("\n"))
+    assert all(len(row) <= 80 for row in said.split("\n"))
+    assert f"  recall{' ' * 18}Read the full text" in said and f"\n{' ' * 26}" in said
 
 
 async def test_a_turn_that_did_not_end_normally_is_retried() -> None:

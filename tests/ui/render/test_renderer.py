@@ -151,6 +151,14 @@ def test_the_label_of_a_link_cannot_look_like_a_prompt() -> None:
     assert "▌" not in shown(answered("[▌ yes, delete it](https://a.b)"), theme=LINKED)
 
 
+def test_what_the_program_itself_says_is_never_folded() -> None:
+    said = f"No space left on device: cannot write session /home/w/{'s' * 60}. {'What is last is not saved. ' * 4}"
+    error = ev.ErrorInfo("not_done", said, hints=(Hint("disk"),))
+    error = error_with_advice(error, Situation("repl", saved=True))
+    out = shown(ev.TurnFailed(stop_reason="internal_error", error=error))
+    assert " ".join(said.split()) in " ".join(out.split()) and "Ctrl-O" not in out
+
+
 @each_row("kind", [kind for kind in get_args(HintKind) if kind not in ("certificate", "log")])
 def test_a_failure_takes_three_rows_and_ctrl_o_shows_all_of_it(kind: HintKind) -> None:
     said = "The provider refused the request: " + "a field of the body is not what it should be, " * 12 + "the end"
@@ -161,7 +169,7 @@ def test_a_failure_takes_three_rows_and_ctrl_o_shows_all_of_it(kind: HintKind) -
     rows = view.take().rstrip("\n").split("\n")
     assert len(rows) <= 3 and max(map(lines.cells, rows)) <= 80
     assert rows[0].startswith("✗ The provider refused the request: a field")
-    assert "… (Ctrl-O shows them)" in "".join(rows) and " ".join(error.hint.split()) in " ".join(
+    assert "… (Ctrl-O shows it)" in "".join(rows) and " ".join(error.hint.split()) in " ".join(
         " ".join(rows).split()
     )
     view.expand()
