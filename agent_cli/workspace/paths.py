@@ -104,18 +104,24 @@ def _written_alike(path: str) -> str:
     """Return the path of the only file that is written like a missing one but for the Unicode form of its accents
     and the kind of its spaces and apostrophes; the path itself if there is none. Models write the usual form, and
     files from macOS have others: `é` in two characters, a narrow space before `PM` in names of screenshots."""
-    folder, name = os.path.split(path)
-    if folder == path or os.path.lexists(path):
-        return path
-    folder = _written_alike(folder)
-    path = os.path.join(folder, name)
+    found, missing = path, list[str]()
+    while not os.path.lexists(found):
+        found, name = os.path.split(found)
+        missing.append(name)
+    for name in reversed(missing):
+        alike = _named_alike(found, name)
+        found = os.path.join(found, alike[0] if len(alike) == 1 else name)
+    return found
+
+
+def _named_alike(folder: str, name: str) -> list[str]:
     if name.isascii() and not {" ", "'"}.intersection(name):
-        return path
+        return []
     wanted = _usual_form(name)
-    found: list[str] = []
-    with suppress(OSError):
-        found = [other for other in os.listdir(folder) if _usual_form(other) == wanted]
-    return os.path.join(folder, found[0]) if len(found) == 1 else path
+    try:
+        return [other for other in os.listdir(folder) if _usual_form(other) == wanted]
+    except OSError:
+        return []
 
 
 def _usual_form(name: str) -> str:
