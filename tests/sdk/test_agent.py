@@ -584,3 +584,12 @@ async def test_the_events_of_another_session(machine: Machine) -> None:
         with pytest.raises(AgentError, match="no session with the ID or name 'nothing'"):
             second.replay("nothing")
     assert prompts == ["the first prompt", "the second prompt"] and own == ["another prompt"]
+
+
+async def test_an_agent_belongs_to_its_event_loop(machine: Machine) -> None:
+    machine.script(Reply(text="here"))
+    async with machine.agent() as agent:
+        with pytest.raises(AgentError, match="opened in another event loop"):
+            await asyncio.to_thread(lambda: asyncio.run(agent.run("there")))
+        assert await asyncio.to_thread(lambda: agent.session_id) == agent.session_id
+        assert (await agent.run("here")).text == "here"
