@@ -593,3 +593,18 @@ async def test_an_agent_belongs_to_its_event_loop(machine: Machine) -> None:
             await asyncio.to_thread(lambda: asyncio.run(agent.run("there")))
         assert await asyncio.to_thread(lambda: agent.session_id) == agent.session_id
         assert (await agent.run("here")).text == "here"
+
+
+def _unexplained(text: str) -> Reply:
+    """An answer whose server says that it is over, and not why."""
+    chunk = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
+    return Reply(raw=f"data: {json.dumps(chunk)}\n\n\0data: [DONE]\n\n")
+
+
+async def test_a_server_that_never_gives_a_finish_reason_is_understood_after_one_retry(machine: Machine) -> None:
+    machine.script(_unexplained("one"), _unexplained("one"), _unexplained("two"), Reply(text="three"))
+    machine.script(_unexplained("cut"), Reply(text="four"))
+    async with machine.agent() as agent:
+        answers = [(await agent.run("go")).text for _ in range(4)]
+    assert answers == ["one", "two", "three", "four"], "from a server that gives reasons, it is cut off"
+    assert len(machine.server.requests) == 6
