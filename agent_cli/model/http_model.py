@@ -7,7 +7,7 @@ half-open connection, accepting an end only if the server sent one, omitting ref
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urljoin
 
 import msgspec
@@ -78,6 +78,9 @@ class NativeModel:
         self._learned: LearnedLimits | None = None
         self._connection: Connection | None = None
         self._opening = asyncio.Lock()
+        self._ends: Literal["", "reason", "done"] = ""
+        """How the server ends answers; empty while unknown. Without a reason, an answer counts as cut off and is
+        asked for again; if the server has never sent one, the second such answer is taken as it is."""
 
     @property
     def info(self) -> ModelInfo:
@@ -169,15 +172,20 @@ class NativeModel:
 
     async def _events(self, response: "Response") -> AsyncGenerator[ModelEvent, None]:
         reader = self.dialect.reader()
+        reader.done_suffices = self._ends == "done"
         reading = AnswerReader(reader, response.headers.get("content-type", ""))
         async with contextlib.aclosing(response.chunks()) as chunks:
             try:
                 async for event in self._received(reading, chunks, response):
                     yield event
+                if reader.finished:
+                    self._ends = "reason"
                 for event in reading.end():
                     yield event
             except ModelError as error:
                 error.usage = error.usage or reader.usage
+                if error.kind == "truncated" and reader.done:
+                    self._ends = self._ends or "done"
                 raise
             response.end_within(_CLOSE_S)
             with contextlib.suppress(ModelError):

@@ -7,7 +7,7 @@ async with Agent(cwd="~/shop") as agent:
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -45,6 +45,7 @@ class Agent:
         self._opened: OpenSession | None = None
         self._session: Session | None = None
         self._running = AsyncExitStack()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._result: Result | None = None
 
     async def __aenter__(self) -> Self:
@@ -60,7 +61,7 @@ class Agent:
         self._running.push_async_callback(session.aclose)  # last: prompts that still run see how they end
         await self._running.enter_async_context(self._opened.running())
         self._running.push_async_callback(session.end_work)
-        self._session = session
+        self._session, self._loop = session, asyncio.get_running_loop()
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -187,6 +188,9 @@ class Agent:
     def _live(self) -> Session:
         if self._session is None:
             raise AgentError("the agent is not open: write `async with Agent(…) as agent:`")
+        with suppress(RuntimeError):  # nothing runs: properties can be read from anywhere
+            if asyncio.get_running_loop() is not self._loop:
+                raise AgentError("the agent was opened in another event loop: use it there, or open one here")
         return self._session
 
 

@@ -584,3 +584,27 @@ async def test_the_events_of_another_session(machine: Machine) -> None:
         with pytest.raises(AgentError, match="no session with the ID or name 'nothing'"):
             second.replay("nothing")
     assert prompts == ["the first prompt", "the second prompt"] and own == ["another prompt"]
+
+
+async def test_an_agent_belongs_to_its_event_loop(machine: Machine) -> None:
+    machine.script(Reply(text="here"))
+    async with machine.agent() as agent:
+        with pytest.raises(AgentError, match="opened in another event loop"):
+            await asyncio.to_thread(lambda: asyncio.run(agent.run("there")))
+        assert await asyncio.to_thread(lambda: agent.session_id) == agent.session_id
+        assert (await agent.run("here")).text == "here"
+
+
+def _unexplained(text: str) -> Reply:
+    """An answer whose server says that it is over, and not why."""
+    chunk = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
+    return Reply(raw=f"data: {json.dumps(chunk)}\n\n\0data: [DONE]\n\n")
+
+
+async def test_a_server_that_never_gives_a_finish_reason_is_understood_after_one_retry(machine: Machine) -> None:
+    machine.script(_unexplained("one"), _unexplained("one"), _unexplained("two"), Reply(text="three"))
+    machine.script(_unexplained("cut"), Reply(text="four"))
+    async with machine.agent() as agent:
+        answers = [(await agent.run("go")).text for _ in range(4)]
+    assert answers == ["one", "two", "three", "four"], "from a server that gives reasons, it is cut off"
+    assert len(machine.server.requests) == 6

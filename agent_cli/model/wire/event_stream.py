@@ -79,6 +79,8 @@ class EventStream(ABC):
         """Number of calls started so far."""
         self._finish: Finish = "unknown"
         self._raw_finish = ""
+        self.done_suffices = False
+        """True if `[DONE]` ends an answer without a reason, for servers that never send one."""
         self._refused = False
         self._over = False
         """True after an event said that nothing follows."""
@@ -129,6 +131,8 @@ class EventStream(ABC):
             if not self.finished:  # otherwise nothing that was cut off is needed
                 raise
         yield from self._unsaid()
+        if not self.finished and self.done_suffices and self.done:
+            self._finish, self._raw_finish = "stop", "[DONE]"
         if not self.finished:
             raise ModelError("truncated", f"the answer stopped without {self.end_word}", usage=self.usage)
         if self._refused:
