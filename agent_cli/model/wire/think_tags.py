@@ -13,31 +13,33 @@ class ThinkTags:
         self._is_inside = False
         self._is_over = False
         """True if everything that follows is text."""
+        self.is_idle = False
+        """True if pieces that follow are text, unchanged."""
         self._had_thought = False
         self._is_fresh = True
         """True until the first character of the thoughts."""
 
-    def split(self, piece: str) -> tuple[str, str]:
-        """Return the thoughts and the text that are certain now."""
-        if self._is_over and not self._had_thought:
+    def split(self, piece: str, *, is_last: bool = False) -> tuple[str, str]:
+        """Return the thoughts and the text that are certain now. With the last piece before the end, or before
+        something else begins, nothing is held back."""
+        if self.is_idle:
             return "", piece
         self._held += piece
         if not self._is_inside and not self._is_over:
             self._open()
         thought = self._thought() if self._is_inside else ""
+        if is_last and self._is_inside:
+            thought, self._held = thought + self._held, ""
+        if is_last:
+            self._is_inside, self._is_over = False, True
         if not self._is_over:
             return thought, ""
         text, self._held = self._held, ""
         if self._had_thought:  # the empty lines between thoughts and text belong to neither
             text = text.lstrip()
             self._had_thought = not text
+        self.is_idle = not self._had_thought
         return thought, text
-
-    def flush(self) -> tuple[str, str]:
-        """Return what is held back, when no more pieces follow or something else begins."""
-        held, self._held, is_inside = self._held, "", self._is_inside
-        self._is_inside, self._is_over = False, True
-        return (held, "") if is_inside else ("", held)
 
     def _open(self) -> None:
         start = self._held.lstrip()

@@ -23,7 +23,7 @@ ROWS = [
 
 def split(*pieces: str) -> tuple[str, str]:
     tags = ThinkTags()
-    parts = [*map(tags.split, pieces), tags.flush()]
+    parts = [*map(tags.split, pieces), tags.split("", is_last=True)]
     return "".join(thought for thought, _ in parts), "".join(text for _, text in parts)
 
 
@@ -31,6 +31,7 @@ def split(*pieces: str) -> tuple[str, str]:
 def test_thoughts_at_the_beginning_are_split_off(given_text: str, thought: str, text: str) -> None:
     assert split(given_text) == (thought, text)
     assert split(*given_text) == (thought, text)
+    assert ThinkTags().split(given_text, is_last=True) == (thought, text)
 
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<", "think", ">", "\n", " ", "a", "</thi"]), max_size=12))

@@ -174,7 +174,7 @@ class OllamaReader(EventStream):
         yield from self.chunk(one)
 
     def _unsaid(self) -> Iterator[ModelEvent]:
-        yield from self._said(*self._tags.flush())
+        yield from self._said(*self._tags.split("", is_last=True))
         yield from self._reasoning_done()
 
     def chunk(self, chunk: Any) -> Iterator[ModelEvent]:
@@ -195,11 +195,11 @@ class OllamaReader(EventStream):
             yield UsageReport(self.usage)
 
     def _message(self, message: Json) -> Iterator[ModelEvent]:
-        yield from self._said(text_of(message.get("thinking")), "")
-        yield from self._said(*self._tags.split(self._joiner.join(text_of(message.get("content")))))
         calls = message.get("tool_calls")
+        yield from self._said(text_of(message.get("thinking")), "")
+        text = self._joiner.join(text_of(message.get("content")))
+        yield from self._said(*self._tags.split(text, is_last=bool(calls)))
         for call in calls if isinstance(calls, list) else ():
-            yield from self._said(*self._tags.flush())
             yield from self._reasoning_done()
             yield from self._call(call)
 

@@ -28,7 +28,7 @@ from ...types.classify import no_answer
 from ...types.json import Json, join_surrogates, object_of, text_of
 from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, usage_of
 from ..think_tags import ThinkTags
-from .reasoning_details import THINKING, DetailCollector
+from .reasoning_details import DETAILS, THINKING, DetailCollector
 
 _FINISHES: dict[str, Finish] = {
     "stop": "stop",
@@ -110,27 +110,29 @@ class ChatStream(EventStream):
     def _delta(self, delta: Json) -> Iterator[ModelEvent]:
         content = delta.get("content")
         beside, text = ("", content) if isinstance(content, str) else _content(content)
-        thought = self._details.add(delta)
-        if not (thought or delta.get(THINKING)):
-            thought = text_of(delta.get("reasoning_content") or delta.get("reasoning") or beside)
-        yield from self._said(thought, "")
+        thought = delta.get("reasoning_content") or delta.get("reasoning") or beside
+        if DETAILS in delta or THINKING in delta:  # these say the same again
+            detailed = self._details.add(delta)
+            thought = detailed if detailed or delta.get(THINKING) else thought
         if (refusal := delta.get("refusal")) and isinstance(refusal, str):
             self._refused = True
             text += refusal
-        yield from self._said(*self._tags.split(self._joiner.join(text)))
-        for call in delta.get("tool_calls") or ():
+        text = self._joiner.join(text)
+        calls = delta.get("tool_calls") or ()
+        if not self._tags.is_idle:
+            inside, text = self._tags.split(text, is_last=bool(calls))
+            thought = text_of(thought) + inside
+        if thought and (thought := self._reasoning.add(text_of(thought))):
+            yield ReasoningPiece(thought)
+        if text:
+            if self._reasoning:
+                yield from self._reasoning_done()
+            yield TextPiece(text)
+        for call in calls:
             if isinstance(call, dict):
-                yield from self._said(*self._tags.flush())
                 yield from self._reasoning_done()
                 yield from self._sorter.feed(call)
                 self._calls = self._sorter.count
-
-    def _said(self, thought: str, text: str) -> Iterator[ModelEvent]:
-        if thought and (thought := self._reasoning.add(thought)):
-            yield ReasoningPiece(thought)
-        if text:
-            yield from self._reasoning_done()
-            yield TextPiece(text)
 
     def _reasoning_done(self) -> Iterator[ModelEvent]:
         if self._reasoning and not self._details.has_text:
@@ -138,7 +140,8 @@ class ChatStream(EventStream):
             self._reasoning = TextBuffer()
 
     def _unsaid(self) -> Iterator[ModelEvent]:
-        yield from self._said(*self._tags.flush())
+        thought, text = self._tags.split("", is_last=True)
+        yield from self._delta({"reasoning": thought, "content": text})
         yield from self._reasoning_done()
         for block in self._details.blocks(self._provider):
             yield ReasoningDone(block)
