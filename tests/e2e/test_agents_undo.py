@@ -11,7 +11,10 @@ from tests.e2e.test_agents import agent, children, ends
 from tests.e2e.world import World, shell, until
 from tests.model.server import Call, Reply
 
-STARTED = (Reply(calls=(agent("Make it.", background=True),)), Reply(text="It is at work."))
+STARTED = (
+    Reply(calls=(agent("Make it.", background=True),)),
+    Reply(text="It is at work.", to="works in the background"),
+)
 WAITS = "while [ ! -e {home}/go ]; do sleep 0.02; done; echo x > late.txt"
 
 

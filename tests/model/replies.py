@@ -39,6 +39,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The answer to one request: a stream, unless `body` is given or `status` is an error."""
 
     text: str = ""
+    to: str = ""
+    """Given only to a request with this text, where several agents ask at once."""
     reasoning: str = ""
     signature: str = ""
     """Of the reasoning: Anthropic's signature, or the encrypted content of Responses."""

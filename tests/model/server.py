@@ -210,8 +210,9 @@ class Server:
             return self.summary, request, wire
         if self.answer:
             return self.answer(request), request, wire
-        if self._replies:
-            return self._replies.pop(0), request, wire
+        at = next((at for at, each in enumerate(self._replies) if each.to.encode() in request.raw), None)
+        if at is not None:
+            return self._replies.pop(at), request, wire
         return self._then or _refusal(wire, 400, "the server's script is at its end"), request, wire
 
     def _complaint(self, request: Received, wire: Format) -> str:
