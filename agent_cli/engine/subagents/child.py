@@ -398,7 +398,7 @@ class ChildUndo(TurnUndo):
             yield
 
     def prepare(self) -> None:
-        """Start saving for the parent, from whose save its own starts: several must not save everything at once."""
+        """Start saving for the parent, from whose save its own starts: several must not each save everything."""
         if self._child.workplace is None:
             self._parent.undo.prepare()
         else:
