@@ -49,9 +49,10 @@ class Workspace:
 
     @property
     def is_moved(self) -> bool:
-        """True if another folder, or none, is at the path of the root now. Known only where the root was the
-        current folder of this process when it began."""
-        return self._held is not None and _identity(self.root) != self._held
+        """True if no folder, or another one, is at the path of the root now. The latter is known only where the
+        root was the current folder of this process when it began."""
+        now = _identity(self.root)
+        return now is None or (self._held is not None and now != self._held)
 
     @cached_property
     def folders(self) -> "FolderReader":

@@ -312,3 +312,13 @@ async def test_while_the_user_decides_on_calls_of_sub_agents_the_workspace_is_sa
     async with machine.agent(mode="ask", approve=approve) as agent:
         await agent.run("go")
         assert saved == [agent.session_id] * 3
+
+
+async def test_nothing_is_written_where_the_workspace_was_before_the_user_renamed_it(machine: Machine) -> None:
+    async def approve(call: ApprovalCall) -> Allow:
+        machine.work.rename(machine.home / "renamed")
+        return Allow()
+
+    assert calls(await events(machine, WRITE, DONE, approve=approve)) == ["failed"]
+    assert "was moved or replaced" in str(machine.server.requests[1].body["messages"])
+    assert not machine.work.exists() and not any((machine.home / "renamed").iterdir())
