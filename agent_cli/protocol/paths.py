@@ -14,6 +14,19 @@ AUTORUN_NAMES = frozenset(
 """Files that editors, shells, containers and other agents run or obey automatically in a folder they open; for a
 folder, everything in it."""
 
+_USUAL = {0x202F: " ", 0xA0: " ", 0x2019: "'"}
+"""Spaces that do not break, and the typographic apostrophe."""
+
+
+def usual_form(name: str) -> str:
+    """Return a name or path as it is usually typed: accents in one character, plain spaces and apostrophes. Files
+    are found by it, so what closes a file must hold for it too."""
+    if name.isascii():
+        return name
+    from unicodedata import normalize
+
+    return normalize("NFC", name).translate(_USUAL)
+
 
 def can_be_path(text: str) -> bool:
     """Return False for a text that no file system has as a path: with a NUL, or half of a character (a lone

@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 
 from agent_cli.fs.files import read_regular
+from agent_cli.protocol.paths import usual_form
 
 from .folder_view import current_view
 from .git.gitignore import Pattern, deciding, parse
@@ -111,6 +112,7 @@ class AgentIgnore:
         if root is None:
             return None
         names = real[len(root) + 1 :].rstrip(os.sep).split(os.sep)
+        usual = names if real.isascii() else [usual_form(name) for name in names]
         lists: list[tuple[_List, int]] = []
         folder = root
         for depth, name in enumerate(names):
@@ -121,8 +123,9 @@ class AgentIgnore:
                     return f"{found.path} (the path has more than {_MAX_DEPTH} folders)"
                 lists.insert(0, (found, depth))
             folder = f"{folder}{os.sep}{name}"
-            if lists and (place := _decided(lists, names[: depth + 1], folder, depth + 1 < len(names))):
-                return place
+            for form in (names, usual) if lists else ():
+                if place := _decided(lists, form[: depth + 1], folder, depth + 1 < len(names)):
+                    return place
         return None
 
     def list_of(self, folder: str) -> str | None:
@@ -177,7 +180,7 @@ def _loaded(path: str, mode: int, stamp: tuple[int, ...]) -> _List:
         data = read_regular(path, _MAX_BYTES + 1, follow=True)
         if len(data) > _MAX_BYTES:
             return _List(path, stamp, None, " (larger than 100 KB)")
-        return _List(path, stamp, parse(data.decode("utf-8-sig")))
+        return _List(path, stamp, parse(data.decode("utf-8-sig"), usual_form))
     except OSError as error:
         return _List(path, stamp, None, f" (cannot be read: {error.strerror or error})")
     except UnicodeDecodeError:

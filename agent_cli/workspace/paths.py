@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_cli.protocol.paths import is_inside
+from agent_cli.protocol.paths import is_inside, usual_form
 
 if TYPE_CHECKING:
     from .agentignore import AgentIgnore
     from .matching_files import FolderReader
 
 _TRIES = 50
-_USUAL = {0x202F: " ", 0xA0: " ", 0x2019: "'"}
-"""Spaces that do not break, and the typographic apostrophe."""
 
 
 class PathError(ValueError):
@@ -51,9 +49,10 @@ class Workspace:
 
     @property
     def is_moved(self) -> bool:
-        """True if another folder, or none, is at the path of the root now. Known only where the root was the
-        current folder of this process when it began."""
-        return self._held is not None and _identity(self.root) != self._held
+        """True if no folder, or another one, is at the path of the root now. The latter is known only where the
+        root was the current folder of this process when it began."""
+        now = _identity(self.root)
+        return now is None or (self._held is not None and now != self._held)
 
     @cached_property
     def folders(self) -> "FolderReader":
@@ -104,32 +103,23 @@ def _written_alike(path: str) -> str:
     """Return the path of the only file that is written like a missing one but for the Unicode form of its accents
     and the kind of its spaces and apostrophes; the path itself if there is none. Models write the usual form, and
     files from macOS have others: `é` in two characters, a narrow space before `PM` in names of screenshots."""
-    found, missing = path, list[str]()
-    while not os.path.lexists(found):
-        found, name = os.path.split(found)
-        missing.append(name)
-    for name in reversed(missing):
-        alike = _named_alike(found, name)
-        found = os.path.join(found, alike[0] if len(alike) == 1 else name)
+    found, names = "/", path.split("/")[1:]
+    for at, name in enumerate(names):
+        there = os.path.join(found, name)
+        if not os.path.lexists(there) and not (there := _alike_in(found, name)):
+            return os.path.join(found, *names[at:])
+        found = there
     return found
 
 
-def _named_alike(folder: str, name: str) -> list[str]:
+def _alike_in(folder: str, name: str) -> str:
     if name.isascii() and not {" ", "'"}.intersection(name):
-        return []
-    wanted = _usual_form(name)
-    try:
-        return [other for other in os.listdir(folder) if _usual_form(other) == wanted]
-    except OSError:
-        return []
-
-
-def _usual_form(name: str) -> str:
-    if name.isascii():
-        return name
-    from unicodedata import normalize
-
-    return normalize("NFC", name).translate(_USUAL)
+        return ""
+    wanted = usual_form(name)
+    found: list[str] = []
+    with suppress(OSError):
+        found = [other for other in os.listdir(folder) if usual_form(other) == wanted]
+    return os.path.join(folder, found[0]) if len(found) == 1 else ""
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli import Allow, ApprovalCall, Deny, Question
 from agent_cli.events import Notice, ToolCallFinished
-from tests.model.server import Call, Reply
+from tests.model.server import Call, Received, Reply
 from tests.sdk.conftest import Machine
 
 WRITE = Reply(calls=(Call("write_file", {"path": "a.txt", "content": "x\n"}),))
@@ -289,3 +289,36 @@ async def test_the_workspace_is_saved_while_the_user_decides(machine: Machine, a
         if allows:
             await agent.undo()
     assert mine.read_text() == "while asked\n" and not (machine.work / "a.txt").exists()
+
+
+async def test_while_the_user_decides_on_calls_of_sub_agents_the_workspace_is_saved_once(machine: Machine) -> None:
+    saved: list[str] = []
+
+    def answer(request: Received) -> Reply:
+        messages = request.body["messages"]
+        if messages[-1]["role"] == "tool":
+            return DONE
+        return WRITE if "Task" in str(messages[1]["content"]) else agents
+
+    async def approve(call: ApprovalCall) -> Deny:
+        async with asyncio.timeout(60):
+            while not (found := list(machine.state.rglob("checkpoints/refs/sessions/*"))):
+                await asyncio.sleep(0.01)
+        saved.extend(file.name for file in found)
+        return Deny()
+
+    agents = Reply(calls=tuple(Call("agent", {"task": f"Task {number}"}) for number in range(3)))
+    machine.server.answer = answer
+    async with machine.agent(mode="ask", approve=approve) as agent:
+        await agent.run("go")
+        assert saved == [agent.session_id] * 3
+
+
+async def test_nothing_is_written_where_the_workspace_was_before_the_user_renamed_it(machine: Machine) -> None:
+    async def approve(call: ApprovalCall) -> Allow:
+        machine.work.rename(machine.home / "renamed")
+        return Allow()
+
+    assert calls(await events(machine, WRITE, DONE, approve=approve)) == ["failed"]
+    assert "was moved or replaced" in str(machine.server.requests[1].body["messages"])
+    assert not machine.work.exists() and not any((machine.home / "renamed").iterdir())

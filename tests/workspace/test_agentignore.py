@@ -44,6 +44,15 @@ def test_a_closed_folder_stays_closed_below(tmp_path: Path) -> None:
     assert ignore.verdict(f"{tmp_path}/secret/other") == f"{tmp_path}/.agentignore:1"
 
 
+def test_a_line_closes_a_name_in_another_unicode_form(tmp_path: Path) -> None:
+    alike = {"caf\u00e9": "cafe\u0301", "Ann's": "Ann\u2019s", "3 PM": "3\u202fPM"}
+    for listed, there in (*alike.items(), *((there, listed) for listed, there in alike.items())):
+        ignore = put(tmp_path, {".agentignore": f"# {there}\n{listed}\n", f"{there}/x": ""})
+        assert ignore.verdict(f"{tmp_path}/{there}/x") == f"{tmp_path}/.agentignore:2"
+    opened = put(tmp_path, {".agentignore": "*\n!caf\u00e9\n"})
+    assert opened.verdict(f"{tmp_path}/caf\u00e9") is None and opened.verdict(f"{tmp_path}/cafe\u0301")
+
+
 def test_a_deeper_list_wins_and_is_relative_to_its_folder(tmp_path: Path) -> None:
     ignore = put(tmp_path, {".agentignore": "*.env\n", "a/.agentignore": "!*.env\n/x\n", "a/b/x": "", "a/x": ""})
     assert ignore.verdict(f"{tmp_path}/p.env") and ignore.verdict(f"{tmp_path}/a/p.env") is None

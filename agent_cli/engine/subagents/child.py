@@ -397,6 +397,13 @@ class ChildUndo(TurnUndo):
         with self._parent.undo.effect(jobs_until), super().effect(jobs_until):
             yield
 
+    def prepare(self) -> None:
+        """Start saving for the parent, from whose save its own starts: several must not each save everything."""
+        if self._child.workplace is None:
+            self._parent.undo.prepare()
+        else:
+            super().prepare()
+
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
         """Ensure that its turn can be undone, and its changes with a turn of its parent."""
         agents = self._parent.agents

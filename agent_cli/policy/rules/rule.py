@@ -12,6 +12,7 @@ import msgspec
 
 from agent_cli.protocol.actions import canonical_host
 from agent_cli.protocol.lazy_regex import lazy_regex
+from agent_cli.protocol.paths import usual_form
 
 from .globs import covering, globs_meet
 from .secret_paths import secret_patterns
@@ -169,12 +170,13 @@ def matches_words(rule: Rule, text: str) -> bool:
 
 def matches_path(rule: Rule, path: str, root: str) -> bool:
     """Return True if a rule covers an absolute path. Patterns without a leading `/` or `~` start at the workspace
-    root; a directory covers its content. For deny and ask rules case is ignored, `x/**` covers `x`, and a link
-    covers its target."""
+    root; a directory covers its content. For deny and ask rules case is ignored, as is the form of accents, spaces
+    and apostrophes, `x/**` covers `x`, and a link covers its target."""
     if not rule.pattern:
         return True
     fold = rule.effect != "allow"
-    return any(covering(pattern, fold)(path) for pattern in path_patterns(rule, root))
+    paths = (path,) if path.isascii() or not fold else dict.fromkeys((path, usual_form(path)))
+    return any(covering(pattern, fold)(each) for pattern in path_patterns(rule, root) for each in paths)
 
 
 def may_match_path(rule: Rule, glob: str, root: str) -> bool:
@@ -221,13 +223,14 @@ BUILT_IN: tuple[Rule, ...] = tuple(
 @lru_cache(maxsize=1024)
 def path_patterns(rule: Rule, root: str) -> tuple[str, ...]:
     """Return the absolute pattern of a rule. For a deny or ask rule add the form with links in its fixed part
-    resolved, because paths are judged in their real form."""
+    resolved, because paths are judged in their real form, and the usual form of both."""
     written = absolute_pattern(rule, root)
-    folder, _ = fixed_part(written)
-    if rule.effect == "allow" or folder in ("/", root):
+    if rule.effect == "allow":
         return (written,)
-    real = os.path.realpath(folder)
-    return (written,) if real == folder else (written, real + written[len(folder) :])
+    folder, _ = fixed_part(written)
+    real = folder if folder in ("/", root) else os.path.realpath(folder)
+    found = (written, real + written[len(folder) :] if real != folder else written)
+    return tuple(dict.fromkeys((*found, *map(usual_form, found))))
 
 
 @lru_cache(maxsize=1024)

@@ -102,7 +102,8 @@ DANGERS: dict[str, Danger] = {
     **_all(
         "docker podman nerdctl",
         r" --privileged| (-[a-z]*v|--volume)[ =]?/| --mount \S*(src|source)=/| --(pid|net|network|ipc|userns)"
-        r"[ =]host|docker\.sock| --cap-add| --device| (prune|push) | volume rm ",
+        r"[ =]host|docker\.sock| --cap-add| --device| (prune|push) | volume rm "
+        r"| (down|rm) (.* )?(-[a-z]*v|--volumes)",
         "reaches the whole machine, or removes or publishes what undo does not keep",
     ),
     **_all(
@@ -113,12 +114,8 @@ DANGERS: dict[str, Danger] = {
     **_all("terraform tofu pulumi cdk terragrunt", r" (destroy|apply|up|deploy|import) ", "changes machines"),
     "kubectl": Danger(r" (delete|drain|replace|apply|scale|patch|exec) ", "changes a cluster"),
     **_all("aws gcloud az gsutil", r" (rm|rb|delete\S*|terminate\S*|remove\S*|purge\S*) ", "deletes in the cloud"),
-    **_all(
-        "psql mysql mariadb sqlite3 mongosh",
-        r"(?i)\bdrop|\btruncate\b|\bdelete\s+from\b|\bdeleteMany|\.remove\(", "drops data",
-    ),
     **_all("dropdb dropuser", "", "drops data"),
-    "redis-cli": Danger(r"(?i) flush", "drops data"),
+    **_all("docker-compose podman-compose", r" (down|rm) (.* )?(-[a-z]*v|--volumes)", "removes volumes"),
     **_all("chown chgrp", r" -\w*R| --r", "changes the owner of a whole tree"),
     "chmod": Danger(r" [ugoa]*[+=][rwxXt]*s| 0*[2467]\d{3} ", "lets a program run as another user"),
     "rsync": Danger(r" --(del|remove)", "deletes files"),
@@ -128,7 +125,13 @@ DANGERS: dict[str, Danger] = {
     "trap": Danger(r"^(?! (?:-[lp]+ |- | )(?:[A-Z0-9+-]+ )*$)", _LATER),
     "hash": Danger(" -[a-z]*p", _LATER),
 }  # fmt: skip
+_DROPS = r"(?i)\bdrop|\btruncate\b|\bdelete\s+from\b|\bdeleteMany|\.remove\("
+_CLIENTS = frozenset("psql mysql mariadb sqlite3 mongosh".split())
+"""Programs that run what they are told, or read, in a database."""
 EMPTIES: dict[str, str] = {
+    **dict.fromkeys(_CLIENTS, _DROPS),
+    **dict.fromkeys(["dropdb", "dropuser"], r" \S"),
+    "redis-cli": r"(?i) flush",
     "prisma": r" migrate reset | --(force-reset|accept-data-loss|allow-reset) ",
     "drizzle-kit": r" drop | push\S* .*--force ",
     **dict.fromkeys(["rails", "rake"], r" db:(drop|reset|purge|truncate_all|migrate:reset|seed:replant)\b"),
@@ -147,7 +150,7 @@ EMPTIES: dict[str, str] = {
     "heroku": r" pg:reset ",
     "wrangler": r" d1 delete ",
 }  # fmt: skip
-"""Programs that manage the schema of a database, and the arguments with which they empty or drop it."""
+"""Programs that manage a database, and the arguments with which they empty or drop it."""
 DISCARDS: dict[str, str] = {
     "reset": r" --(h|m|k)",
     "clean": r" (-\w*f|--f)",
@@ -221,7 +224,11 @@ _CATASTROPHE = (
     r"|\bkill\b.{0,400}\s-1\b|\bchmod\b.{0,400}(?:-R|\+s)"
 )
 
-
+_FED = (
+    rf"\b(?:{'|'.join(sorted(_CLIENTS))})\b[^\n]{{0,400}}<<"
+    rf"|\|\s{{0,9}}(?:[^\s|]{{1,99}}\s{{1,9}}){{0,9}}(?:\S{{0,99}}/)?(?:{'|'.join(sorted(_CLIENTS))})\b"
+)
+"""A database in a line that cannot be parsed, and what it is told there."""
 _OURSELVES = r"(?:-\w*m)?agent_cli(?:\.\w+)?|\S*/agent(?:_cli)?"
 """This program as an argument of an interpreter: a module, or the path of its script."""
 
@@ -239,7 +246,7 @@ class Cwd(msgspec.Struct, frozen=True):
 def catastrophic(line: str) -> bool:
     """Return True if a line that cannot be parsed looks destructive. Repetitions in the pattern are bounded, so
     that the search takes time linear in the length of the line."""
-    return bool(re.search(_CATASTROPHE, line + " "))
+    return bool(re.search(_CATASTROPHE, line + " ")) or bool(re.search(_FED, line) and re.search(_DROPS, line))
 
 
 def destroys(command: SimpleCommand, place: Cwd) -> str:
@@ -289,17 +296,17 @@ def _empties(name: str, command: SimpleCommand) -> str:
     `bundle exec rails`, `php artisan`."""
     for at, word in enumerate(command.argv if name not in _QUOTE else ()):
         tool = word.rsplit("/", 1)[-1].partition("@")[0]
-        if tool in EMPTIES and re.search(EMPTIES[tool], f" {' '.join(command.argv[at + 1 :])} "):
+        told = " ".join((*command.argv[at + 1 :], *command.reads))
+        if tool in EMPTIES and re.search(EMPTIES[tool], f" {told} "):
             return f"`{tool}` drops data"
     return ""
 
 
 def runs_a_pipe(commands: list[SimpleCommand]) -> str:
-    """Return why a pipeline needs approval: a shell or interpreter runs its input."""
+    """Return why a pipeline needs approval: a shell, an interpreter or a database runs its input."""
     if why := runs_what_was_fetched(commands, frozenset({"curl", "wget", "aria2c"})):
         return why
-    fetched = False
-    piped = False
+    fetched = piped = told = False
     for command in commands:
         name = program(command)
         plain = [word for word in command.argv[1:] if not word.startswith("-") or word == "-"]
@@ -307,10 +314,13 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
             plain = ["nothing"]
         if piped and name in SHELLS and (not plain or "-s" in command.argv) and not command.has_unseen_words:
             return f"`{name}` would run whatever comes through the pipe"
+        if told and name not in _QUOTE and (client := next(filter(_CLIENTS.__contains__, command.argv), "")):
+            return f"`{client}` drops data"
         if fetched and INTERPRETERS.fullmatch(name) and plain in ([], ["-"]):
             return f"`{name}` would run what was fetched or decoded"
         fetched = fetched or name in _FETCHES
         piped = piped or command.operator in ("|", "|&")
+        told = command.operator in ("|", "|&") and (told or bool(re.search(_DROPS, " ".join(command.argv))))
     return ""
 
 

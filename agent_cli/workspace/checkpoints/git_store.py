@@ -204,6 +204,7 @@ class Checkpoints:
         """Continue from the session's newest checkpoint, if there is one."""
         from .metadata import decode_metadata
 
+        maintenance.remove_torn_packs(self._store)
         with contextlib.suppress(OSError, GitFailed, ValueError):
             commit = first_line(ref_of(self._store, self._session_id))
             raw = await self._git("cat-file", "commit", commit)

@@ -108,8 +108,8 @@ class WorkTree:
         """Discard the index; the next state is read from the files alone."""
         self._names, self._tree, self._modes = None, "", {}
         self._allowance = scan.IgnoredQuota()
-        for file in (self._index, self._index.with_name(f"{self._index.name}.lock")):
-            file.unlink(missing_ok=True)
+        self._index.unlink(missing_ok=True)
+        _unlock(self._index)
 
     async def save(self, adopt: Path | None = None) -> Saved:
         """Save the current state to the store. `adopt` is the index of another session to start from if there is
@@ -185,6 +185,7 @@ class WorkTree:
     async def with_file(self, checkpoint: str, path: str) -> str:
         """Return the tree of a checkpoint with one more file in its current state."""
         draft = self._index.with_name(f"{self._index.name}.draft")
+        _unlock(draft)
         try:
             await self._git("read-tree", checkpoint, work=self.top, index=draft)
             await self._git(*_ADD, work=self.top, index=draft, input=lines_of_names([path]))
@@ -193,8 +194,7 @@ class WorkTree:
             draft.unlink(missing_ok=True)
 
     async def _begin(self, adopt: Path | None) -> None:
-        # Left by a killed git: the session's lock ensures that only this process uses the index.
-        self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)
+        _unlock(self._index)
         if self._names is not None:
             return
         if not self._index.exists() and adopt is not None:
@@ -403,6 +403,12 @@ class WorkTree:
 
 
 _ADD = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+
+
+def _unlock(index: Path) -> None:
+    """Remove the lock of an index that a killed git left: the session's lock ensures that only this process uses
+    it."""
+    index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
 
 
 def _mode_of(path: str) -> int:

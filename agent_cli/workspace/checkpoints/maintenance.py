@@ -21,9 +21,9 @@ _SAMPLE = "17"
 _DAY_S = 86_400.0
 _CARE_S = 120.0
 """Time limit for maintenance in seconds."""
-_GRACE = "2.hours.ago"
+_GRACE_S = 7200
+_GRACE = f"{_GRACE_S}.seconds.ago"
 """Unreferenced objects are kept this long: they may belong to a checkpoint in progress."""
-
 
 _GONE = "gone-"
 """Prefix of the names of stores that are being removed."""
@@ -81,6 +81,15 @@ def newest_index(store: Path) -> Path | None:
     """Return the most recently written index of any session; None if there is none."""
     found = [(file.stat().st_mtime_ns, file) for file in store.glob("files-*.index")]
     return max(found)[1] if found else None
+
+
+def remove_torn_packs(store: Path) -> None:
+    """Remove packs that a git wrote when it was killed; git itself never does, and each may be as large as the
+    workspace."""
+    for file in (store / "objects" / "pack").glob("tmp_*"):
+        with contextlib.suppress(OSError):
+            if time.time() - file.stat().st_mtime > _GRACE_S:
+                file.unlink()
 
 
 def is_due(store: Path) -> bool:

@@ -2,6 +2,7 @@
 files come with a repository, and regular expressions built from them could be made to take forever."""
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
@@ -91,14 +92,18 @@ class Pattern(msgspec.Struct, frozen=True):
         return states
 
 
-def parse(text: str) -> tuple[Pattern, ...]:
-    """Return the patterns of a file, in order.
+def parse(text: str, *forms: Callable[[str], str]) -> tuple[Pattern, ...]:
+    """Return the patterns of a file, in order, each followed by those of its further `forms` that differ.
 
     Raises:
         ValueError: a line is not a pattern or too long; the message has its number.
     """
     lines = (line.removesuffix("\r") for line in text.split("\n"))
-    found = (pattern_of(line, number) for number, line in enumerate(lines, 1))
+    found = (
+        pattern_of(each, number)
+        for number, line in enumerate(lines, 1)
+        for each in dict.fromkeys((line, *(form(line) for form in forms)))
+    )
     return tuple(pattern for pattern in found if pattern is not None)
 
 

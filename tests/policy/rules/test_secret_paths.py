@@ -7,12 +7,17 @@ from agent_cli.policy.authorize import authorize
 from agent_cli.policy.rules.path_verdict import watched
 from agent_cli.policy.rules.rule import BUILT_IN
 from agent_cli.policy.rules.secret_paths import is_secret, names_a_secret, secret_patterns
-from agent_cli.protocol.actions import Allow, Ask, ReadPath, RunCommand
+from agent_cli.protocol.actions import Allow, Ask, ReadPath, RunCommand, WritePath
 from tests.costs import assert_linear
 from tests.policy.support import ruled
 from tests.policy.test_authorize import ROOT, kind, run
 from tests.rows import each_row
 
+ALIKE = (
+    ("caf\u00e9.txt", "cafe\u0301.txt"), ("Gr\u00fc\u00dfe/a", "Gru\u0308\u00dfe/a"), ("Ann's notes.md", "Ann\u2019s notes.md"),
+    ("a/3.04 PM.png", "a/3.04\u202fPM.png"),
+)  # fmt: skip
+"""Names as they are typed, and as files from macOS are called."""
 _SECRETS = (
     ".env", ".env.local", ".env.production", ".env.test", "sub/.env", ".ENV", ".Env.Local", ".envrc", "server.pem", "tls/private.key",
     "a.p12", "a.pfx", "a.jks", "a.keystore", "vault.kdbx", "id_rsa", "id_ed25519", "id_ecdsa_work", "ID_RSA", ".netrc", "_netrc", ".npmrc",
@@ -65,6 +70,15 @@ def test_blanks_and_invisible_characters_do_not_lead_past_a_rule() -> None:
     given = ruled("deny read(own/*.txt)", mode="yolo")
     for name in ("own/a.txt ", "own/a.t\u200bxt"):
         assert kind(authorize(ReadPath(f"{ROOT}/{name}", name), given)) == "deny"
+
+
+@each_row(("written", "there"), ALIKE)
+def test_a_rule_holds_for_a_name_in_another_unicode_form(written: str, there: str) -> None:
+    for rule, name in ((written, there), (there, written)):
+        read, change = ReadPath(f"{ROOT}/{name}", name), WritePath(f"{ROOT}/{name}", name)
+        assert kind(authorize(read, ruled(f"deny read({rule})", mode="yolo"))) == "deny"
+        assert kind(authorize(change, ruled(f"ask write({rule})", mode="yolo"))) == "ask"
+        assert kind(authorize(change, ruled(f"allow write({rule})", mode="ask"))) == "ask"
 
 
 @each_row("name", _OPEN)

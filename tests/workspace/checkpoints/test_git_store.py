@@ -173,9 +173,14 @@ async def test_changes_count_lines(root: Path, tmp_path: Path) -> None:
 
 async def test_a_lock_left_by_a_killed_git_does_not_end_undo(root: Path, tmp_path: Path) -> None:
     checkpoints = make(root, tmp_path / "store")
-    await checkpoints.take()
-    (tmp_path / "store" / "index-s1.lock").write_bytes(b"")
-    assert await checkpoints.take()
+    before = await checkpoints.take()
+    (root / "a.txt").write_bytes(b"changed")
+    shell(root, "printf node_modules > .gitignore; mkdir node_modules; printf x > node_modules/m")
+    for index in ("files-s1.index", "files-s1.index.draft"):
+        (tmp_path / "store" / f"{index}.lock").write_bytes(b"")
+    after = await checkpoints.take()
+    assert await checkpoints.cover(str(root / "node_modules" / "m"), after)
+    assert {change.path for change in await checkpoints.changes(before, after)} == {"a.txt", ".gitignore"}
 
 
 async def test_a_workspace_inside_a_repository_respects_the_ignore_files_above_it(tmp_path: Path) -> None:

@@ -220,3 +220,15 @@ async def test_copies_last_as_long_as_their_session(project: Path) -> None:
     await copies.cover(str(work / "s2"), await copies.take())
     await copies.carry_out([Move(await copies.take(), first["s2"])])
     assert (work / "s2").read_text(encoding="utf-8") == "s2"
+
+
+async def test_what_a_killed_git_left_half_written_goes_with_a_later_session(project: Path) -> None:
+    await make(project, "s1").take()
+    packs = project / "checkpoints" / "objects" / "pack"
+    packs.mkdir(exist_ok=True)
+    for name in ("tmp_pack_old", "tmp_idx_old", "tmp_pack_new"):
+        (packs / name).write_bytes(b"half")
+    for name in ("tmp_pack_old", "tmp_idx_old"):
+        os.utime(packs / name, (1e9, 1e9))
+    await make(project, "s2").take()
+    assert [file.name for file in packs.iterdir()] == ["tmp_pack_new"]
