@@ -397,12 +397,12 @@ class ChildUndo(TurnUndo):
         with self._parent.undo.effect(jobs_until), super().effect(jobs_until):
             yield
 
-    def prepare(self) -> None:
+    def prepare(self, disk: str) -> None:
         """Start saving for the parent, from whose save its own starts: several must not each save everything."""
         if self._child.workplace is None:
-            self._parent.undo.prepare()
+            self._parent.undo.prepare(disk)
         else:
-            super().prepare()
+            super().prepare(disk)
 
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
         """Ensure that its turn can be undone, and its changes with a turn of its parent."""

@@ -48,6 +48,7 @@ class ApprovalGate:
         self._context = services.tools
         self._session_hooks = services.session_hooks
         self._undo = services.undo
+        self._disk = services.settings.session_path
         self._rules = rules
         self._scope = scope
         self._settled = 0
@@ -135,7 +136,7 @@ class ApprovalGate:
         if not batch:
             return
         if not all(pending.authorized.reads_only for pending in batch):
-            self._undo.prepare()
+            self._undo.prepare(self._disk)
         items = tuple(map(self._item, batch))
         decisions = await self._ask_person(items, batch[0])
         for pending in batch:

@@ -63,6 +63,7 @@ _UNWRITABLE = {
     errno.EROFS: ("the disk is read-only", "Make it writable"),
 }
 """Errors that concern a disk, not a file: an undo is not done with them."""
+_ROOM_BYTES = 200_000_000
 _SAVING = "Saving the workspace for undo; a large one takes a while the first time."
 
 
@@ -112,10 +113,11 @@ class TurnUndo:
         jobs that the turn has used run, somebody else changes."""
         return self._effects.effect(jobs_until)
 
-    def prepare(self) -> None:
+    def prepare(self, disk: str) -> None:
         """Start saving the workspace while the user decides on a call: the first time, a large one takes a while.
-        What it finds is only a start; the checkpoint is still taken just before the effect."""
-        if self._made is None:
+        What it finds is only a start; the checkpoint is still taken just before the effect. `disk` is a path on
+        the disk it is saved to: what little is left there is kept for the records."""
+        if self._made is None and _free_bytes(disk) > _ROOM_BYTES:
             self._in_background(self._snapshots.take())
 
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
@@ -499,6 +501,14 @@ class TurnUndo:
         for message in self._session.view.prompts:
             prompts.setdefault(message.turn_id, message.text)
         return prompts
+
+
+def _free_bytes(path: str) -> int:
+    try:
+        found = os.statvfs(os.path.dirname(path) or os.sep)
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize
 
 
 def _naming(uncovered: Sequence[str], report: RestoreReport) -> RestoreReport:

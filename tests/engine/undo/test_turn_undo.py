@@ -127,3 +127,16 @@ async def test_files_that_are_too_large_are_named_once(tmp_path: Path) -> None:
         "Undo will not restore files that are too large: a, b, c, d, e and 2 more.",
         "Undo will not restore files that are too large: h.",
     ]
+
+
+async def test_the_workspace_is_saved_in_advance_once_and_only_where_there_is_room(tmp_path: Path) -> None:
+    store = Store()
+    undo = TurnUndo(session(), lambda: store, lambda event: None, memory_in(tmp_path))
+    undo.prepare("/proc/nothing is free here")
+    await asyncio.sleep(0)
+    assert store.taken == 0
+    for _ in range(2):
+        undo.prepare(str(tmp_path / "session.json"))
+    await asyncio.sleep(0)
+    assert store.taken == 1
+    await undo.aclose()
