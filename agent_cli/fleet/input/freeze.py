@@ -16,7 +16,7 @@ from agent_cli.protocol.actions import Mode, SandboxLevel
 from agent_cli.sandbox.process.running import ProcessError
 from agent_cli.workspace.git.repository import git_folder
 
-from ..task import Dependencies, Network, OverlayFile, Pick, Source, Task, is_task_id
+from ..task import Dependencies, Network, OverlayFile, Pick, Source, Task, is_task_id, is_url
 from .entries import Entry, InputError
 
 _ALIASES = {"instance_id": "id", "problem_statement": "prompt", "base_commit": "ref"}
@@ -99,7 +99,7 @@ class Freezer:
 
     async def _source(self, task: Task, entry: Entry) -> tuple[str, str]:
         """Return the repository or folder of a task, and the commit in it."""
-        if "://" in task.repo or re.match(r"[\w.-]+@[\w.-]+:", task.repo):
+        if is_url(task.repo):
             if not re.fullmatch(r"[0-9a-f]{40}", task.ref):
                 raise InputError(f"{entry.place}: `ref` of a repository by URL must be a full commit hash")
             return task.repo, task.ref

@@ -96,6 +96,7 @@ async def test_a_folder_holds_a_folder_for_each_task(tmp_path: Path) -> None:
         ('{"id": "a", "prompt": "p", "repo": "nowhere"}', "is not a directory"),
         ('{"id": "a", "prompt": "p", "ref": "main"}', "not the top of a git repository"),
         ('{"id": "a", "prompt": "p", "repo": "https://x/y", "ref": "main"}', "must be a full commit hash"),
+        ('{"id": "a", "prompt": "p", "repo": "git@[::1]:x", "ref": "main"}', "must be a full commit hash"),
         ("[1]", ":1: a task is an object"),
         ('{"id": "a", "prompt": "p", "env": {"A": 1}}', "`env`: write text, not "),
         ("", "there are no tasks"),
