@@ -91,6 +91,8 @@ def _converted(field: FormField, said: str) -> Any:
             return _number(said, float)
         case "choice" if said not in field.options:
             raise ValueError(f"Choose one of {', '.join(field.options)}.")
+        case "choices" if said in field.options:  # it may have a comma itself
+            return [said]
         case "choices":
             chosen = [part.strip() for part in said.split(",")]
             if unknown := [part for part in chosen if part not in field.options]:
