@@ -9,9 +9,8 @@ from agent_cli import __version__
 from agent_cli.fleet.attempt import AttemptResult
 from agent_cli.fleet.engines.dask_engine import DaskEngine
 from agent_cli.fleet.engines.local import LocalEngine
-from agent_cli.fleet.engines.perform import Report
 from agent_cli.fleet.engines.queueing import Engine
-from agent_cli.fleet.job import Finished, Job, Started
+from agent_cli.fleet.job import Finished, Job, Report, Started
 from agent_cli.fleet.task import Task
 from agent_cli.sandbox.process.runner import ProcessRunner
 

@@ -1,6 +1,7 @@
 """An attempt as a job for an engine, and the messages exchanged. Jobs and results are JSON; no object of ours is
 pickled."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -58,6 +59,9 @@ class Progress(msgspec.Struct, frozen=True, tag="progress"):
     key: str
     event: msgspec.Raw
     """An event of the protocol as JSON."""
+
+
+Report = Callable[[Started | Progress], None]
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):

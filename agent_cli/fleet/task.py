@@ -12,11 +12,17 @@ Pick = Literal["first_verified", "all", "smallest_diff"]
 Dependencies = Literal["none", "bind", "reflink", "copy"]
 Network = Literal["own", "host"]
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://|[^/\s:]+@[^/\s:]+:", re.IGNORECASE)
 
 
 def is_task_id(text: str) -> bool:
     """Return True for a valid id. Ids become names of files, folders and branches."""
     return _ID.fullmatch(text) is not None and set(text) != {"."}
+
+
+def is_url(repo: str) -> bool:
+    """Return True if a repository is named by a URL, or as `user@host:path`."""
+    return _URL.match(repo) is not None
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -9,69 +9,35 @@ from agent_cli.protocol.sanitize import fenced
 from .finding import Finding
 from .material import Material
 
-_EVIDENCE = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {
-            "kind": {"type": "string", "enum": ["command", "code", "test"]},
-            "text": {"type": "string"},
-        },
-        "required": ["kind", "text"],
-        "additionalProperties": False,
-    },
-}
-_SUGGESTION = {
-    "anyOf": [
-        {
-            "type": "object",
-            "properties": {"original": {"type": "string"}, "replacement": {"type": "string"}},
-            "required": ["original", "replacement"],
-            "additionalProperties": False,
-        },
-        {"type": "null"},
-    ]
-}
-_FINDING: dict[str, Any] = {
-    "title": {"type": "string"},
-    "body": {"type": "string"},
-    "priority": {"type": "integer", "enum": [0, 1, 2, 3]},
-    "confidence": {"type": "number"},
-    "path": {"type": "string"},
-    "start_line": {"type": "integer"},
-    "end_line": {"type": "integer"},
-    "side": {"type": "string", "enum": ["LEFT", "RIGHT"]},
-    "introduced": {"type": "string", "enum": ["new", "pre_existing", "unsure"]},
-    "rule": {"type": "string"},
-    "evidence": _EVIDENCE,
-    "suggestion": _SUGGESTION,
-}
-FINDINGS_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "findings": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": _FINDING,
-                "required": list(_FINDING),
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["findings"],
-    "additionalProperties": False,
-}
-VERDICT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "verdict": {"type": "string", "enum": ["confirmed", "refuted"]},
-        "reason": {"type": "string"},
-        "evidence": _EVIDENCE,
-    },
-    "required": ["verdict", "reason", "evidence"],
-    "additionalProperties": False,
-}
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _one_of(*values: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(values)}
+
+
+_TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
+_EVIDENCE = {"type": "array", "items": _object(kind=_one_of("command", "code", "test"), text=_TEXT)}
+_FINDING = _object(
+    title=_TEXT,
+    body=_TEXT,
+    priority={"type": "integer", "enum": [0, 1, 2, 3]},
+    confidence={"type": "number"},
+    path=_TEXT,
+    start_line=_NUMBER,
+    end_line=_NUMBER,
+    side=_one_of("LEFT", "RIGHT"),
+    introduced=_one_of("new", "pre_existing", "unsure"),
+    rule=_TEXT,
+    evidence=_EVIDENCE,
+    suggestion={"anyOf": [_object(original=_TEXT, replacement=_TEXT), {"type": "null"}]},
+)
+FINDINGS_SCHEMA = _object(findings={"type": "array", "items": _FINDING})
+VERDICT_SCHEMA = _object(verdict=_one_of("confirmed", "refuted"), reason=_TEXT, evidence=_EVIDENCE)
 
 _RULES = """\
 Report every real problem of this change that its author would want to fix, however many there are: wrong results,

@@ -6,13 +6,15 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from io import FileIO
 from pathlib import Path
 
 import msgspec
 
+from agent_cli.fs.files import unnamed_file
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.sandbox.process.runner import ProcessRunner
-from agent_cli.sandbox.process.running import ProcessError, Running, to_the_end
+from agent_cli.sandbox.process.running import Running, to_the_end
 
 from ..attempt import Amount
 
@@ -127,23 +129,21 @@ class AgentProcess:
         output: AgentOutput,
         log_file: Path,
     ) -> "AgentProcess":
-        """Start an agent and send it its prompt.
+        """Start an agent. Standard input is a file with the prompt, which it may begin to read at any time.
 
         Raises:
             ProcessError: it cannot be started.
-            OSError: the log cannot be written.
+            OSError: the log or the prompt cannot be written.
         """
-        log = Log(log_file)
-        try:
-            running = await runner.start(
-                argv, cwd=cwd, env=env, on_output=output.feed, on_errors=log.feed, takes_input=True
-            )
-        except BaseException:
-            log.close()
-            raise
-        with contextlib.suppress(ProcessError):  # it has already ended, or does not read
-            await running.send(prompt.encode("utf-8", "surrogatepass"))
-        running.close_input()
+        with FileIO(unnamed_file(prompt.encode("utf-8", "surrogatepass"))) as stdin:
+            log = Log(log_file)
+            try:
+                running = await runner.start(
+                    argv, cwd=cwd, env=env, on_output=output.feed, on_errors=log.feed, files={0: stdin.fileno()}
+                )
+            except BaseException:
+                log.close()
+                raise
         return cls(running, log)
 
     async def ended(self, timeout_s: float | None, grace_s: float) -> bool:

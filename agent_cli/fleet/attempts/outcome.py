@@ -1,7 +1,5 @@
 """Determine the outcome of an attempt from the end of its agent, its patch and `verify`."""
 
-from typing import Any
-
 import msgspec
 
 from agent_cli.protocol.json_text import decode_json
@@ -16,14 +14,10 @@ class RunEnd(msgspec.Struct, frozen=True):
 
     session_id: str = ""
     stop_reason: str = ""
-    exit_code: int = 1
-    text: str = ""
-    structured: Any = None
     usage: UsageTotals = UsageTotals()
     cost_usd: Amount | None = None
     cost_is_partial: bool = False
     turns: int = 0
-    duration_s: float = 0.0
     error: Failure | None = None
 
 

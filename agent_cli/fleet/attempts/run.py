@@ -22,7 +22,7 @@ from agent_cli.store.catalog import children_folder
 from agent_cli.workspace.worktrees.worktree import WorktreeError
 
 from ..attempt import AttemptResult, Failure, Outcome, Waited
-from ..job import Job, Progress, Started
+from ..job import Job, Progress, Report, Started
 from ..trees.attempt_tree import AttemptTree
 from ..trees.mount_point import MountPoint
 from ..trees.open_tree import open_tree
@@ -34,7 +34,6 @@ from .verify import NO_VERDICT, changed_protected, run_setup, run_verify
 PATCH_FILE, RESULT_FILE, SESSION_FILE = "patch.diff", "result.json", "session.json"
 SANDBOX_FILE, SPEND_FOLDER = "sandbox.json", "spend"
 _LONGEST_NAME, _SHORTENED = 50, 37
-Report = Callable[[Started | Progress], None]
 
 
 class _Ended(Exception):

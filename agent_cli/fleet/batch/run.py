@@ -23,7 +23,7 @@ from . import events
 from .budget import Budget
 from .folder import JOB_FILE, LATE_FILE, Batch, BatchFolder
 from .pace import Pace
-from .schedule import Retry, Schedule, TaskState
+from .schedule import HOPELESS, Retry, Schedule, TaskState
 
 if TYPE_CHECKING:
     from ..engines.queueing import Engine
@@ -35,7 +35,6 @@ _RENEW_S = 20.0
 _GRACE_S = 10.0
 _AUTH_FAILURES = 3
 """Number of refusals in a row after which no more attempts start."""
-_HOPELESS = frozenset(("usage_error", "bad_model", "version"))
 _REST_S = 1.0
 
 
@@ -296,7 +295,7 @@ class BatchRun:
     def _watch_for_refusals(self, result: AttemptResult) -> None:
         """Stop if every further attempt would fail in the same way: a wrong key, model or option."""
         kind = result.error.kind if result.error else ""
-        is_refused = result.outcome == "auth" or kind in _HOPELESS
+        is_refused = result.outcome == "auth" or kind in HOPELESS
         self._refused = self._refused + 1 if is_refused else 0
         if self._refused >= _AUTH_FAILURES and result.error:
             self._no_more(f"{_AUTH_FAILURES} attempts in a row were refused: {result.error.message}")

@@ -14,7 +14,8 @@ _MOST_REPEATS = 2
 _MOST_LIMITED = 5
 """Maximum number of repetitions after rate limits, which are not the attempt's fault."""
 _REPEATED = frozenset(("setup", "crash", "lost", "verify_error"))
-_FINAL_KINDS = frozenset(("usage_error", "bad_model", "version"))
+HOPELESS = frozenset(("usage_error", "bad_model", "version"))
+"""Kinds of error with which every further attempt would end too."""
 
 
 class TaskState:
@@ -29,7 +30,6 @@ class TaskState:
         self.given_up = 0
         """Attempts that remain without a valid outcome in this run."""
         self.is_solved = False
-        self.best: AttemptResult | None = None
 
     @property
     def missing(self) -> int:
@@ -53,7 +53,7 @@ class TaskState:
         kind = result.error.kind if result.error else ""
         if result.outcome == "provider" and kind == "rate_limit":
             return self.repeats < _MOST_LIMITED
-        return result.outcome in _REPEATED and kind not in _FINAL_KINDS and self.repeats < _MOST_REPEATS
+        return result.outcome in _REPEATED and kind not in HOPELESS and self.repeats < _MOST_REPEATS
 
 
 class Schedule:

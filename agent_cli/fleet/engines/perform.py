@@ -11,9 +11,8 @@ import msgspec
 from agent_cli.sandbox.process.runner import ProcessRunner
 
 from ..attempt import AttemptResult
-from ..job import Finished, Job, Lost, Progress, Started
+from ..job import Finished, Job, Lost, Report
 
-Report = Callable[[Started | Progress], None]
 Attempt = Callable[[Job, Report, ProcessRunner], Awaitable[AttemptResult]]
 RUN_ATTEMPT = "agent_cli.fleet.attempts.run:run_attempt"
 """Name of the function that runs an attempt; a remote worker imports it by this name."""

@@ -1,6 +1,7 @@
 """Read the files and folders that define tasks into unchecked entries, each with its place."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,10 @@ class Entry(msgspec.Struct, frozen=True):
     folder: Path
     """Base of its relative paths."""
     values: dict[str, Any]
+
+    def path_of(self, name: object) -> Path:
+        """Return the file or folder that it names; `~` is the home folder."""
+        return self.folder / os.path.expanduser(str(name))
 
 
 def read_entries(source: str, piped: BinaryIO | None = None) -> list[Entry]:

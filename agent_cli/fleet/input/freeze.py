@@ -16,7 +16,7 @@ from agent_cli.protocol.actions import Mode, SandboxLevel
 from agent_cli.sandbox.process.running import ProcessError
 from agent_cli.workspace.git.repository import git_folder
 
-from ..task import Dependencies, Network, OverlayFile, Pick, Source, Task, is_task_id
+from ..task import Dependencies, Network, OverlayFile, Pick, Source, Task, is_task_id, is_url
 from .entries import Entry, InputError
 
 _ALIASES = {"instance_id": "id", "problem_statement": "prompt", "base_commit": "ref"}
@@ -87,7 +87,7 @@ class Freezer:
             values["prompt"] = _prompt(values, entry)
             files = values.pop("verify_files", {})
             overlay = _overlay(files, entry)
-            self.laid.update(os.path.realpath(entry.folder / str(each)) for each in files.values())
+            self.laid.update(os.path.realpath(entry.path_of(each)) for each in files.values())
             task = msgspec.convert(values, Task)
         except msgspec.ValidationError as error:
             raise InputError(f"{entry.place}: {_plain(error, values)}") from error
@@ -99,11 +99,11 @@ class Freezer:
 
     async def _source(self, task: Task, entry: Entry) -> tuple[str, str]:
         """Return the repository or folder of a task, and the commit in it."""
-        if "://" in task.repo or re.match(r"[\w.-]+@[\w.-]+:", task.repo):
+        if is_url(task.repo):
             if not re.fullmatch(r"[0-9a-f]{40}", task.ref):
                 raise InputError(f"{entry.place}: `ref` of a repository by URL must be a full commit hash")
             return task.repo, task.ref
-        path = Path(os.path.realpath((entry.folder / task.repo).expanduser() if task.repo else Path.cwd()))
+        path = Path(os.path.realpath(entry.path_of(task.repo) if task.repo else Path.cwd()))
         if not path.is_dir():
             raise InputError(f"{entry.place}: `repo` {path} is not a directory")
         try:
@@ -166,13 +166,13 @@ def _overlay(given: object, entry: Entry) -> tuple[OverlayFile, ...]:
         if os.path.isabs(name) or name.split("/")[0] in ("..", ".git", "."):
             raise InputError(f"{entry.place}: `verify_files` names {target}, which is not a path in the tree")
         data = _file(str(source), entry, "verify_files", _MOST_OVERLAY)
-        found.append(OverlayFile(name, data, os.access(entry.folder / str(source), os.X_OK)))
+        found.append(OverlayFile(name, data, os.access(entry.path_of(source), os.X_OK)))
     return tuple(found)
 
 
 def _file(name: str, entry: Entry, key: str, most: int) -> bytes:
     try:
-        with (entry.folder / name).expanduser().open("rb") as file:
+        with entry.path_of(name).open("rb") as file:
             data = file.read(most + 1)
     except (OSError, ValueError) as error:
         raise InputError(f"{entry.place}: `{key}` {name}: {getattr(error, 'strerror', error)}") from error

@@ -13,15 +13,9 @@ from agent_cli.workspace.git.repository import GitFolder
 from agent_cli.workspace.worktrees.store import hold_lock
 from agent_cli.workspace.worktrees.worktree import WorktreeError
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://|[^/\s:]+@[^/\s:]+:", re.IGNORECASE)
 _PASSWORD = re.compile(r"(?<=:)//[^/@\s]+@")
 _TIMEOUT_S = 3600.0
 _EVERYTHING = ("+refs/heads/*:refs/remote/heads/*", "+refs/tags/*:refs/remote/tags/*")
-
-
-def is_url(repo: str) -> bool:
-    """Return True if a repository is named by a URL, or as `user@host:path`."""
-    return _URL.match(repo) is not None
 
 
 async def mirror(url: str, commit: str, place: Path, run: RunProgram) -> GitFolder:

@@ -12,10 +12,10 @@ from agent_cli.workspace.worktrees.isolated import create_at_commit, create_copy
 from agent_cli.workspace.worktrees.remove import remove
 from agent_cli.workspace.worktrees.worktree import Worktree
 
-from ..task import Task
+from ..task import Task, is_url
 from .attempt_tree import AttemptTree
 from .dependencies import copy_dependencies, dependency_folders, is_installed, make_mount_point
-from .mirror import is_url, mirror
+from .mirror import mirror
 from .wrapper import Wrapper, usable
 
 _MOST_NAMED = 5

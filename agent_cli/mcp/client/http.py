@@ -108,7 +108,7 @@ class MessageTransport(httpx2.AsyncBaseTransport):
         return self._ways[key]
 
     async def _checked(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        kind = _media_type(response)
+        kind = media_type(response)
         owns = has_credentials(self._definition)
         in_session = SESSION in request.headers
         failure = of_status(response, has_own_credentials=owns, in_session=in_session)
@@ -199,13 +199,14 @@ class _RepairedText(httpx2.AsyncByteStream):
 
 def _repaired(response: httpx2.Response) -> httpx2.Response:
     """Return a response whose messages every parser accepts. Compressed ones stay as they are."""
-    if _media_type(response) in ("application/json", "text/event-stream") and _is_plain(response):
+    if media_type(response) in ("application/json", "text/event-stream") and _is_plain(response):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _RepairedText(response.stream)
     return response
 
 
-def _media_type(response: httpx2.Response) -> str:
+def media_type(response: httpx2.Response) -> str:
+    """Return the type of a response's body, without parameters."""
     return str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
 

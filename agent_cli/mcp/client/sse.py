@@ -10,7 +10,7 @@ import httpx2
 
 from ..types.client import ServerError
 from ..types.definition import ServerDefinition
-from .http import has_credentials, http_client
+from .http import has_credentials, http_client, media_type
 from .http_failures import HttpFailure, of_status
 from .process import MAX_MESSAGE_BYTES
 from .session import over_channel
@@ -100,8 +100,7 @@ class _EventChannel:
         owns = has_credentials(self._definition)
         if (failure := of_status(response, has_own_credentials=owns, in_session=False)) is not None:
             return failure
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if response.status_code == 200 and kind == "text/event-stream":
+        if response.status_code == 200 and media_type(response) == "text/event-stream":
             return None
         return HttpFailure("refused", f"answered with HTTP {response.status_code} and no stream of events")
 
@@ -121,7 +120,10 @@ class _EventChannel:
 
     async def send(self, message: bytes) -> None:
         headers = {"content-type": "application/json"}
-        response = await self._client.post(self._address, content=message, headers=headers)
+        try:
+            response = await self._client.post(self._address, content=message, headers=headers)
+        except httpx2.StreamError:  # the server has taken the message; the rest of its answer is not needed
+            return
         if not response.is_success:  # what it says has been reported by the transport
             raise ServerError(f"answered a message with HTTP {response.status_code}")
 

@@ -19,27 +19,33 @@ class FormatError(Exception):
     """A file or an entry cannot be read; the text says why."""
 
 
-class _Claude(msgspec.Struct, rename="camel"):
-    type: str | None = None
+class _Entry(msgspec.Struct):
+    """What the formats share but for OpenCode's `command`."""
+
     command: str | None = None
     args: list[str] = []
     env: dict[str, str] = {}
     cwd: str | None = None
     url: str | None = None
+    oauth: Any = None
+
+
+class _Claude(_Entry, rename="camel"):
+    type: str | None = None
     headers: dict[str, str] = {}
     timeout: float | None = None
     disabled: bool = False
-    oauth: Any = None
     auth: Any = None
 
 
-class _Codex(msgspec.Struct):
-    command: str | None = None
-    args: list[str] = []
-    env: dict[str, str] = {}
+class _Gemini(_Claude, rename="camel"):
+    http_url: str | None = None
+    include_tools: list[str] = []
+    exclude_tools: list[str] = []
+
+
+class _Codex(_Entry):
     env_vars: list[str] = []
-    cwd: str | None = None
-    url: str | None = None
     bearer_token_env_var: str | None = None
     http_headers: dict[str, str] = {}
     env_http_headers: dict[str, str] = {}
@@ -49,23 +55,6 @@ class _Codex(msgspec.Struct):
     enabled_tools: list[str] = []
     disabled_tools: list[str] = []
     scopes: list[str] = []
-    oauth: Any = None
-
-
-class _Gemini(msgspec.Struct, rename="camel"):
-    type: str | None = None
-    command: str | None = None
-    args: list[str] = []
-    env: dict[str, str] = {}
-    cwd: str | None = None
-    url: str | None = None
-    http_url: str | None = None
-    headers: dict[str, str] = {}
-    timeout: float | None = None
-    include_tools: list[str] = []
-    exclude_tools: list[str] = []
-    oauth: Any = None
-    disabled: bool = False
 
 
 class _OpenCode(msgspec.Struct):
@@ -105,18 +94,7 @@ def claude(raw: Any) -> McpServer:
     kind = kinds.get(entry.type or "", entry.type)
     if kind not in (None, "stdio", "http", "sse"):
         raise FormatError(f"the type {kind!r} is not supported")
-    return McpServer(
-        type=kind,
-        command=entry.command,
-        args=tuple(entry.args),
-        env=entry.env,
-        cwd=entry.cwd,
-        url=entry.url,
-        headers=entry.headers,
-        oauth=_oauth(entry.oauth or entry.auth),
-        enabled=not entry.disabled,
-        **_seconds("timeout_s", entry.timeout, _MS),
-    )
+    return _like_claude(entry, type=kind, oauth=_oauth(entry.oauth or entry.auth))
 
 
 def cursor(raw: Any) -> McpServer:
@@ -130,12 +108,9 @@ def codex(raw: Any) -> McpServer:
     headers = {**entry.http_headers, **{name: f"${{{env}}}" for name, env in entry.env_http_headers.items()}}
     if entry.bearer_token_env_var:
         headers["Authorization"] = f"Bearer ${{{entry.bearer_token_env_var}}}"
-    return McpServer(
-        command=entry.command,
-        args=tuple(entry.args),
+    return _server(
+        entry,
         env={**{name: f"${{{name}:-}}" for name in entry.env_vars}, **entry.env},
-        cwd=entry.cwd,
-        url=entry.url,
         headers=headers,
         oauth=_oauth(entry.oauth, entry.scopes),
         enabled=entry.enabled,
@@ -179,21 +154,14 @@ def gemini(raw: Any) -> McpServer:
     """Convert an entry of Gemini CLI, whose variables may be `$NAME`; raises as `claude`."""
     entry = _converted(_each_text(raw, _from_dollar), _Gemini)
     only_url = bool(entry.url and not entry.http_url and not entry.command)
-    return McpServer(
+    return _like_claude(
+        entry,
         type=("http" if entry.type == "http" else "sse") if only_url else None,
-        command=entry.command,
-        args=tuple(entry.args),
-        env=entry.env,
-        cwd=entry.cwd,
         url=entry.http_url or entry.url,
-        headers=entry.headers,
-        oauth=_oauth(entry.oauth),
-        enabled=not entry.disabled,
         tools=McpTools(
             allow=tuple(pattern.partition("(")[0] for pattern in entry.include_tools),
             deny=tuple(entry.exclude_tools),
         ),
-        **_seconds("timeout_s", entry.timeout, _MS),
     )
 
 
@@ -210,6 +178,17 @@ def opencode(raw: Any) -> McpServer:
         oauth=_oauth(entry.oauth),
         enabled=entry.enabled,
     )
+
+
+def _like_claude(entry: _Claude, **given: Any) -> McpServer:
+    timeout = _seconds("timeout_s", entry.timeout, _MS)
+    return _server(entry, **{"headers": entry.headers, "enabled": not entry.disabled, **timeout, **given})
+
+
+def _server(entry: _Entry, **given: Any) -> McpServer:
+    """Create a server from the fields that the formats share; those that are `given` replace them."""
+    shared = {name: getattr(entry, name) for name in ("command", "env", "cwd", "url")}
+    return McpServer(**{**shared, "args": tuple(entry.args), "oauth": _oauth(entry.oauth), **given})
 
 
 _DOLLAR = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")

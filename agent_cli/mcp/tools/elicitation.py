@@ -13,6 +13,7 @@ _DECLINE = "Decline"
 _SKIP = "Skip"
 _OPENED = "Done"
 _TRIES = 3
+_YES, _NO = ("yes", "y", "true"), ("no", "n", "false")
 
 
 def asked_in_session(ask: Question | None) -> Callable[[str, Elicitation], Awaitable[ElicitationAnswer]] | None:
@@ -83,13 +84,15 @@ def _converted(field: FormField, said: str) -> Any:
     """Convert the user's text to a value of the field."""
     match field.kind:
         case "boolean":
-            return said.lower() in ("yes", "y", "true")
+            return _truth(said)
         case "integer":
             return _number(said, int)
         case "number":
             return _number(said, float)
         case "choice" if said not in field.options:
             raise ValueError(f"Choose one of {', '.join(field.options)}.")
+        case "choices" if said in field.options:  # it may have a comma itself
+            return [said]
         case "choices":
             chosen = [part.strip() for part in said.split(",")]
             if unknown := [part for part in chosen if part not in field.options]:
@@ -97,6 +100,12 @@ def _converted(field: FormField, said: str) -> Any:
             return chosen
         case _:
             return said
+
+
+def _truth(said: str) -> bool:
+    if said.lower() not in (*_YES, *_NO):
+        raise ValueError("Answer yes or no.")
+    return said.lower() in _YES
 
 
 def _number(said: str, kind: Callable[[str], int | float]) -> int | float:

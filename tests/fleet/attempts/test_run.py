@@ -1,13 +1,15 @@
-"""What an attempt leaves of its agent's state."""
+"""An attempt's agent: what it gets, what is read of it, and what is left of its state."""
 
+import os
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from agent_cli.config.dirs import unsent_traces_dir
-from agent_cli.fleet.attempts.agent_process import AgentOutput
+from agent_cli.fleet.attempts.agent_process import AgentOutput, AgentProcess
 from agent_cli.fleet.attempts.run import save_session
+from agent_cli.sandbox.process.runner import ProcessRunner
 
 
 def test_traces_that_were_not_sent_outlive_the_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,3 +42,19 @@ def test_a_line_that_does_not_end_takes_bounded_memory_and_hides_no_result() -> 
         tracemalloc.stop()
     output.feed(b'\n{"type":"result","exit_code":0}\n')
     assert output.result == b'{"type":"result","exit_code":0}'
+
+
+async def test_an_agent_that_is_slow_to_start_gets_its_whole_prompt(tmp_path: Path) -> None:
+    """As on a machine that starts fifty of them at once."""
+    runner, go, prompt = ProcessRunner(), tmp_path / "go", "word " * 60_000
+    try:
+        agent = await AgentProcess.start(
+            runner, ["sh", "-c", f"until [ -e {go} ]; do sleep 0.05; done; cat >{tmp_path}/got"], cwd=tmp_path,
+            env=os.environ, prompt=prompt, output=AgentOutput(lambda line: None), log_file=tmp_path / "log",
+        )  # fmt: skip
+        go.touch()
+        assert await agent.ended(60, 1)
+        agent.close()
+    finally:
+        await runner.aclose()
+    assert (tmp_path / "got").read_text(encoding="utf-8") == prompt

@@ -10,8 +10,7 @@ import msgspec
 
 from agent_cli import __version__
 from agent_cli.fleet.attempt import AttemptResult, Outcome
-from agent_cli.fleet.engines.perform import Report
-from agent_cli.fleet.job import Job, Progress, Started
+from agent_cli.fleet.job import Job, Progress, Report, Started
 from agent_cli.sandbox.process.runner import ProcessRunner, Running
 
 QUICK = "tests.fleet.engines.attempts:quick"

@@ -96,6 +96,7 @@ async def test_a_folder_holds_a_folder_for_each_task(tmp_path: Path) -> None:
         ('{"id": "a", "prompt": "p", "repo": "nowhere"}', "is not a directory"),
         ('{"id": "a", "prompt": "p", "ref": "main"}', "not the top of a git repository"),
         ('{"id": "a", "prompt": "p", "repo": "https://x/y", "ref": "main"}', "must be a full commit hash"),
+        ('{"id": "a", "prompt": "p", "repo": "git@[::1]:x", "ref": "main"}', "must be a full commit hash"),
         ("[1]", ":1: a task is an object"),
         ('{"id": "a", "prompt": "p", "env": {"A": 1}}', "`env`: write text, not "),
         ("", "there are no tasks"),
@@ -172,3 +173,17 @@ async def test_files_are_read_relative_to_the_file_of_tasks(tmp_path: Path) -> N
     assert task.prompt == "The prompt."
     (file,) = task.verify_files
     assert (file.path, file.content, file.executable) == ("tests/check.sh", b"true\n", True)
+
+
+async def test_a_path_may_begin_with_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, batch = tmp_path / "home", tmp_path / "batch"
+    monkeypatch.setenv("HOME", str(home))
+    batch.mkdir()
+    (home / "project").mkdir(parents=True)
+    written(home, "p.md", "The prompt.")
+    written(home, "check.sh", "true\n").chmod(0o755)
+    entry = {"id": "a", "prompt_file": "~/p.md", "repo": "~/project", "verify_files": {"check.sh": "~/check.sh"}}
+    (task,) = await frozen(written(batch, "t.jsonl", json.dumps(entry)))
+    assert (task.prompt, task.repo) == ("The prompt.", str(home / "project"))
+    (file,) = task.verify_files
+    assert (file.content, file.executable) == (b"true\n", True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.fleet.trees.mirror import is_url
+from agent_cli.fleet.task import is_url
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.workspace.worktrees.create import checkout_around, create
 from agent_cli.workspace.worktrees.draft import _Creation

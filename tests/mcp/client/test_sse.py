@@ -62,6 +62,12 @@ async def test_a_server_of_2024_may_send_long_messages(lab: Lab) -> None:
         await client.call("big", {"size": 65_000_000})
 
 
+async def test_an_answer_that_breaks_off_does_not_end_the_stream(lab: Lab) -> None:
+    client = await lab.connect(to(f"{await sse_server(lab, '--torn')}/sse"))
+    for text in ("one", "two"):
+        assert (await client.call("echo", {"text": text})).text == text
+
+
 @each_row(
     ("endpoint", "said"),
     [
@@ -103,6 +109,6 @@ async def test_a_server_of_2024_that_is_gone_says_so(lab: Lab) -> None:
     assert "demo" in await asyncio.wait_for(client.closed, 30)
 
 
-async def sse_server(lab: Lab) -> str:
+async def sse_server(lab: Lab, *options: str) -> str:
     """Run the fault server on the older transport and return its address."""
-    return await lab.serve(sys.executable, str(SERVERS / "sse_server.py"))
+    return await lab.serve(sys.executable, str(SERVERS / "sse_server.py"), *options)

@@ -1,8 +1,9 @@
 """An MCP server on the transport of 2024 alone: one GET stream at `/sse`, messages by POST, 405 for a POST at `/sse`.
 
-    python tests/mcp/servers/sse_server.py [--port-file FILE]
+    python tests/mcp/servers/sse_server.py [--port-file FILE] [--torn]
 
-It speaks the legacy era with the tools of the fault server; `crash` ends the process.
+It speaks the legacy era with the tools of the fault server; `crash` ends the process. With `--torn` its answers to
+POST break off.
 """
 
 import argparse
@@ -55,6 +56,8 @@ class Handler(BaseHTTPRequestHandler):
         channel = self.server.sessions.get(self.path.rpartition("session_id=")[2])
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.send_response(405 if self.path.startswith("/sse") else 202 if channel else 404)
+        if self.server.torn:
+            self.send_header("content-length", "8")
         self.end_headers()
         if channel is not None and (serve := self.server.mcp.receive(message, channel)) is not None:
             threading.Thread(target=serve, daemon=True).start()
@@ -67,8 +70,9 @@ class SseServer(ThreadingHTTPServer):
     request_queue_size = 128
     """With the library's 5, Linux answers a burst of connections with SYN cookies, and resets some of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, torn: bool) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.torn = torn
         self.mcp = FaultServer(parse(["--era", "legacy"]))
         self.sessions: dict[str, QueueChannel] = {}
 
@@ -76,7 +80,8 @@ class SseServer(ThreadingHTTPServer):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--port-file", type=Path)
+    parser.add_argument("--torn", action="store_true")
     options = parser.parse_args()
-    server = SseServer()
+    server = SseServer(torn=options.torn)
     write_whole(options.port_file, str(server.server_port))
     server.serve_forever()

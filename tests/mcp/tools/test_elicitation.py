@@ -42,6 +42,19 @@ async def test_what_is_no_number_of_json_is_asked_again(said: str) -> None:
     assert answer.values == {"a": 7.0} and f"“{said}” is not a number." in dialog.asked[1][0]
 
 
+@pytest.mark.parametrize("said", ["ok", "oui", "yes, please", "1"])
+async def test_what_is_neither_yes_nor_no_is_asked_again(said: str) -> None:
+    answer, dialog = await answered(FormField("a", kind="boolean", default="True"), said, "")
+    assert answer.values == {"a": True} and "Answer yes or no." in dialog.asked[1][0]
+    assert (await answered(FormField("a", kind="boolean"), "No"))[0].values == {"a": False}
+
+
+async def test_an_option_with_a_comma_can_be_chosen() -> None:
+    field = FormField("a", kind="choices", options=("Paris, France", "Rome", "Oslo"))
+    assert (await answered(field, "Paris, France"))[0].values == {"a": ["Paris, France"]}
+    assert (await answered(field, "Rome, Oslo"))[0].values == {"a": ["Rome", "Oslo"]}
+
+
 @pytest.mark.parametrize("said", ["Decline", "Skip"])
 async def test_a_servers_own_option_is_never_taken_for_ours(said: str) -> None:
     field = FormField("a", kind="choice", options=("Accept", "Decline", "Skip"))
