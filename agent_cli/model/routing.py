@@ -363,8 +363,11 @@ def _key(provider: str, spec: ProviderSpec, override: Provider, env: Mapping[str
 
 
 def _found_key(spec: ProviderSpec, override: Provider, env: Mapping[str, str]) -> str:
-    names = (override.api_key_env,) if override.api_key_env else spec.key_vars
-    return next((key for name in names if (key := key_of(env, name))), "")
+    return next((key for name in _key_names(spec, override) if (key := key_of(env, name))), "")
+
+
+def _key_names(spec: ProviderSpec, override: Provider) -> tuple[str, ...]:
+    return (override.api_key_env,) if override.api_key_env else spec.key_vars
 
 
 def key_source(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]) -> str:
@@ -374,9 +377,7 @@ def key_source(name: str, providers: Mapping[str, Provider], env: Mapping[str, s
         BadModelName: the name does not identify a provider.
     """
     provider, _ = _split(name, providers)
-    override = _override(provider, providers)
-    spec = provider_spec(provider) or ProviderSpec(wire="litellm")
-    names = (override.api_key_env,) if override.api_key_env else spec.key_vars
+    names = _key_names(provider_spec(provider) or ProviderSpec(), _override(provider, providers))
     return next((source for each in names if (source := source_of(env, each))), "")
 
 

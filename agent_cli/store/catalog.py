@@ -224,11 +224,9 @@ class Sessions:
         from .fork import forked
 
         loaded = read_session(path)
-        identifier, _ = self.new_path(self.folder)
-        records = forked(loaded.records, identifier, at)
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        copy = path.with_name(f"{stamp}-{identifier}.json")
-        write_session(copy, records)
+        identifier, new = self.new_path(self.folder)
+        copy = path.with_name(new.name)
+        write_session(copy, forked(loaded.records, identifier, at))
         return copy
 
     def delete(self, path: Path, first: Callable[[], None] | None = None) -> None:

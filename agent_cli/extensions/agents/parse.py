@@ -21,7 +21,7 @@ from agent_cli.protocol.agent_types import AgentType
 from agent_cli.tools.kit.other_names import EDIT, own_tools, plain_name
 
 from ..found_files import UnusableError
-from ..front_matter import entries, one_line, read_front_matter
+from ..front_matter import entries, first_line, one_line, read_front_matter
 from ..places import Place, callable_name
 
 _KEYS: Mapping[str, str] = {
@@ -72,7 +72,7 @@ def parse_agent(text: str, path: Path, place: Place) -> tuple[AgentType, tuple[s
         raise UnusableError("it has no instructions")
     description = one_line(fields.take("description"))[:_LONGEST_DESCRIPTION]
     if not description:
-        description = one_line(instructions.strip().split("\n")[0].lstrip("#"))[:_LONGEST_DESCRIPTION]
+        description = first_line(instructions)[:_LONGEST_DESCRIPTION]
         fields.notes.append("it has no description; its first line stands in for it")
     made = AgentType(name=name, description=description, instructions=instructions.strip("\n"))
     made = _with_limits(_with_rights(made, fields), fields)

@@ -238,8 +238,7 @@ def _decoded(text: str) -> Any:
         value = decode_json(text.encode("utf-8", "replace"))
     except msgspec.DecodeError:
         return None
-    first = value[0] if isinstance(value, list) and value else value
-    return value if isinstance(first, dict) and first else None
+    return value if isinstance(first := _first(value), dict) and first else None
 
 
 def _plain(text: str) -> str:

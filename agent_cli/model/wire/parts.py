@@ -40,7 +40,7 @@ def in_order(message: AssistantMessage, provider: str, *, reasoning: bool = True
 
 def plain_id(call_id: str) -> str:
     """Return an id of at most 64 letters, digits, `_` and `-`; the same id is always mapped to the same result."""
-    return call_id if _PLAIN.fullmatch(call_id) else f"call_{_digest(call_id)}"
+    return call_id if _PLAIN.fullmatch(call_id) else f"call_{digest(call_id)}"
 
 
 def plain_name(name: str) -> str:
@@ -53,12 +53,8 @@ def joined(*texts: str) -> str:
     return "\n\n".join(text for text in texts if text.strip())
 
 
-def short_key(text: str, most: int) -> str:
-    """Return a text of at most `most` characters (at least 24) that stands for the given one."""
-    return text if len(text) <= most else _digest(text)
-
-
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Return 24 letters and digits that stand for a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 

@@ -34,7 +34,8 @@ class Channel(Protocol):
     """Both directions of a connection."""
 
     def lines(self) -> AsyncIterator[bytes]:
-        """Yield the lines that arrive, except for empty ones, until the other side closes.
+        """Yield the lines that arrive, except for empty ones, until the other side closes, also in the middle of
+        one.
 
         Raises:
             LineTooLong: a line exceeds the limit; nothing more can be read.
@@ -136,6 +137,7 @@ def _read(source: int, put: Callable[[bytes | LineTooLong | None], None]) -> Non
             elif len(rest) > LONGEST_LINE:
                 put(LineTooLong())
                 return
+    put(bytes(rest))
     put(None)
 
 
@@ -155,10 +157,10 @@ class SocketChannel(Channel):
                 raise LineTooLong from error
             except OSError:
                 return
-            if not line.endswith(b"\n"):  # the end, perhaps in the middle of a line
+            if not line:
                 return
             if line.strip():
-                yield line[:-1]
+                yield line.removesuffix(b"\n")
 
     def write(self, data: bytes) -> None:
         if not self._writer.is_closing():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.protocol.messages import Image, PlanItem
 from agent_cli.protocol.records import AnyRecord
-from agent_cli.protocol.sanitize import clean
+from agent_cli.protocol.sanitize import clean, clip
 
 from .charts import duration, money
 from .markdown import arguments_text, facts_of, local_time, shorten
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _MARKS = {"done": "✓", "in_progress": "▸", "pending": "○"}
+_MOST_ABOUT = 160
 _LINE_KINDS = (("+++", "file"), ("---", "file"), ("@@", "hunk"), ("+", "add"), ("-", "del"))
 
 
@@ -98,7 +99,7 @@ def _call_entry(entry: CallEntry) -> str:
     result = entry.result
     duration_s = result.duration_s if result is not None else 0.0
     took = f"<small>{duration(duration_s)}</small>" if duration_s >= 0.05 else ""
-    about = f"<code>{_text(_short(entry.about))}</code>" if entry.about else ""
+    about = f"<code>{_text(clip(entry.about, _MOST_ABOUT))}</code>" if entry.about else ""
     parts = []
     diff = result is not None and is_diff(result.display)
     if not diff:
@@ -152,10 +153,6 @@ def _reader() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False, "maxNesting": 30}).enable("table").disable("image")
-
-
-def _short(text: str, most: int = 160) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _text(text: str) -> str:

@@ -236,6 +236,21 @@ async def test_pipes_that_another_program_has_made_non_blocking_lose_nothing() -
         assert {"id": 1, "result": {"method": "go"}} in found
 
 
+async def test_the_last_message_needs_no_line_feed() -> None:
+    async with connected() as (other, _, _asked, _running):
+        other.send(b'{"id": 1, "method": "go"}')
+        other.close()
+        assert await other.receive() == {"id": 1, "result": {"method": "go"}}
+    ours, theirs = socket.socketpair()
+    channel = SocketChannel(*await asyncio.open_connection(sock=ours))
+    theirs.sendall(b'{"id": 1, "method": "go"}')
+    theirs.shutdown(socket.SHUT_WR)
+    await asyncio.wait_for(Peer(channel, Asked()).run(), 20)
+    assert json.loads(theirs.recv(4096)) == {"jsonrpc": "2.0", "id": 1, "result": {"method": "go"}}
+    await channel.aclose()
+    theirs.close()
+
+
 async def test_a_socket_is_a_channel_too() -> None:
     ours, theirs = socket.socketpair()
     channel = SocketChannel(*await asyncio.open_connection(sock=ours))

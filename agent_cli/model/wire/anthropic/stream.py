@@ -191,6 +191,5 @@ def read_usage(usage: Json) -> Usage:
 
 def _larger(one: Usage, two: Usage) -> Usage:
     """Return the larger of each count: counts only grow, but some servers repeat earlier ones as 0."""
-    names = ("input", "output", "cache_read", "cache_write", "reasoning")
-    pairs = {name: (getattr(one, name), getattr(two, name)) for name in names}
+    pairs = {name: (getattr(one, name), getattr(two, name)) for name in Usage.__struct_fields__}
     return Usage(**{name: max((n for n in pair if n is not None), default=None) for name, pair in pairs.items()})

@@ -5,7 +5,6 @@ body without its closing brackets is a byte prefix of the next one. Fields outsi
 unless the provider's quirks require them.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -19,7 +18,7 @@ from ...types.provider_table import Quirks, Route
 from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
 from ..part_cache import PartCache
-from ..parts import object_text, plain_name
+from ..parts import digest, object_text, plain_name
 from .reasoning_details import sent_details
 
 _NO_REASONING = " "
@@ -216,10 +215,8 @@ def wire_id(call_id: str, quirks: Quirks) -> str:
     """Return an id that the provider accepts; the same id is always mapped to the same result."""
     if quirks.short_ids:
         plain = len(call_id) == 9 and call_id.isascii() and call_id.isalnum()
-        return call_id if plain else hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
-    if len(call_id) <= quirks.longest_id:
-        return call_id
-    return f"call_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+        return call_id if plain else digest(call_id)[:9]
+    return call_id if len(call_id) <= quirks.longest_id else f"call_{digest(call_id)}"
 
 
 def mark_cached(messages: list[Json]) -> None:

@@ -24,7 +24,7 @@ from ...types.provider_table import ImageLimits, Route
 from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
 from ..part_cache import PartCache
-from ..parts import in_order, joined, object_text, plain_id, plain_name, short_key
+from ..parts import digest, in_order, joined, object_text, plain_id, plain_name
 from ..strict_schema import strict_schema
 
 _LEAST_OUTPUT = 16
@@ -49,7 +49,8 @@ def responses_body(
     if "include" not in learned.refused:
         body["include"] = ["reasoning.encrypted_content"]
     if request.session_id and "prompt_cache_key" not in learned.refused:
-        body["prompt_cache_key"] = short_key(request.session_id, _KEY_CHARS)
+        key = request.session_id
+        body["prompt_cache_key"] = key if len(key) <= _KEY_CHARS else digest(key)
     if request.max_output_tokens is not None:
         limit = min(request.max_output_tokens, learned.max_output_tokens or request.max_output_tokens)
         body["max_output_tokens"] = max(limit, _LEAST_OUTPUT)
