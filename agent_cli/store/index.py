@@ -97,13 +97,15 @@ class Index:
         Raises:
             IndexUnusable: it cannot be read.
         """
-        query = (
-            "SELECT file, size, updated, outline FROM sessions WHERE id != '' AND project = ifnull(?, project)"
-            " ORDER BY updated DESC, file DESC"
-        )
+        query = "SELECT file, size, updated, outline FROM sessions WHERE id != ''"
+        given: tuple[str, ...] = ()
+        if project is not None:
+            query, given = f"{query} AND project = ?", (project,)
         decoder = msgspec.msgpack.Decoder(SessionSummary)
         with self._open() as database:
-            for file, size, updated, outline in database.execute(query, (project,)):
+            for file, size, updated, outline in database.execute(
+                f"{query} ORDER BY updated DESC, file DESC", given
+            ):
                 yield file, size, updated, decoder.decode(outline)
 
     def invalid_files(self, project: str | None = None) -> list[str]:
