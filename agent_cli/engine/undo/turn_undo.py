@@ -118,7 +118,7 @@ class TurnUndo:
         What it finds is only a start; the checkpoint is still taken just before the effect. `disk` is a path on
         the disk it is saved to: what little is left there is kept for the records."""
         if self._made is None and _free_bytes(disk) > _ROOM_BYTES:
-            self._in_background(self._snapshots.take())
+            self._in_background(self._snapshots.take)
 
     async def before_effect(self, scope: TurnScope, paths: tuple[str, ...]) -> None:
         """Ensure that the turn can be undone before something changes. `paths` are the files about to be written.
@@ -482,14 +482,14 @@ class TurnUndo:
         retries."""
         if self._snapshots.needs_maintenance and not self._is_maintained:
             self._is_maintained = True
-            self._in_background(self._snapshots.maintain())
+            self._in_background(self._snapshots.maintain)
 
-    def _in_background(self, work: Awaitable[object]) -> None:
+    def _in_background(self, work: Callable[[], Awaitable[object]]) -> None:
         """Do work whose failure concerns nobody: who needs its result does it again."""
 
         async def working() -> None:
             with contextlib.suppress(CheckpointError, OSError):
-                await work
+                await work()
 
         task = asyncio.create_task(working())
         self._background.add(task)

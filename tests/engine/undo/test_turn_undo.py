@@ -1,6 +1,7 @@
 """What is told and kept about checkpoints, with a store of which every answer is known."""
 
 import asyncio
+import gc
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -140,3 +141,14 @@ async def test_the_workspace_is_saved_in_advance_once_and_only_where_there_is_ro
     await asyncio.sleep(0)
     assert store.taken == 1
     await undo.aclose()
+
+
+async def test_leaving_before_the_save_in_advance_has_begun_says_nothing(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    undo = TurnUndo(session(), Store, lambda event: None, memory_in(tmp_path))
+    undo.prepare(str(tmp_path / "session.json"))
+    await undo.aclose()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert not [each.message for each in recwarn if "never awaited" in str(each.message)]
