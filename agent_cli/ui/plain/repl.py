@@ -86,7 +86,7 @@ class PlainRepl:
         self.theme: Theme = NONE
         self._stdout = stdout
         settings = msgspec.structs.replace(settings, plain=True)
-        self._renderer = Renderer(NONE, settings, lambda: self.columns, client.snapshot, "/more shows them")
+        self._renderer = Renderer(NONE, settings, lambda: self.columns, client.snapshot, "/more")
         self._terminal = stdin.isatty()
         self._conversation = Conversation(
             self, self._submitted, may_loosen=self._terminal, may_steer=self._terminal

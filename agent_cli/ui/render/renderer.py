@@ -59,7 +59,7 @@ class Renderer:
         settings: Ui,
         width: Callable[[], int],
         snapshot: Callable[[], Snapshot],
-        expand_hint: str = "Ctrl-O shows them",
+        expand_key: str = "Ctrl-O",
         is_replay: bool = False,
     ) -> None:
         """With `is_replay`, events of earlier turns are shown, without anything that needs a clock."""
@@ -67,8 +67,8 @@ class Renderer:
         self.summary = ""
         """The compaction summary shown last."""
         self._theme, self._settings, self._width, self._snapshot = theme, settings, width, snapshot
-        self._expand_hint, self._is_replay = expand_hint, is_replay
-        self._hint = f" ({expand_hint})" if expand_hint else ""
+        self._expand_key, self._is_replay = expand_key, is_replay
+        self._hint = f" ({expand_key} shows them)" if expand_key else ""
         self._out: list[str] = []
         self._last: Kind = ""
         self._drawn: StyledBlocks | None = None
@@ -161,7 +161,7 @@ class Renderer:
         try:
             for turn in turns:
                 part = Renderer(
-                    self._theme, self._settings, self._width, self._snapshot, self._expand_hint, is_replay=True
+                    self._theme, self._settings, self._width, self._snapshot, self._expand_key, is_replay=True
                 )
                 for event in turn:
                     part.handle(event)
@@ -503,7 +503,7 @@ class Renderer:
     def _error(self, error: ev.ErrorInfo) -> None:
         """Print an error: a provider's long message in a few rows, its rest folded; our own words whole."""
         most = 0 if error.kind == "not_done" else max(3, -(-_ERROR_CELLS // max(1, self._width())))
-        hint = self._hint.replace("them", "it")
+        hint = f" ({self._expand_key} shows it)" if self._expand_key else ""
         rows = lines.error(error, self._theme, self._width(), most, hint).split("\n")
         if rows != lines.error(error, self._theme, self._width()).split("\n"):
             self._fold("the error", lambda theme, width: lines.error(error, theme, width).split("\n"))

@@ -71,7 +71,7 @@ def test_hidden_it_is_one_line_that_can_be_unfolded() -> None:
 
 
 def test_hidden_it_promises_no_key_where_there_is_none() -> None:
-    view = Renderer(NONE, Ui(show_reasoning=False, plain=True), lambda: 60, lambda: SNAPSHOT, "/diff shows all")
+    view = Renderer(NONE, Ui(show_reasoning=False, plain=True), lambda: 60, lambda: SNAPSHOT, "/diff")
     said(view, "a\n")
     view.handle(DONE)
     assert view.take() == "~ thought for 0.0s, 1 line\n"
