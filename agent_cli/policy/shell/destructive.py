@@ -294,10 +294,12 @@ def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
 def _empties(name: str, command: SimpleCommand) -> str:
     """Return why a command that empties a database needs approval, also behind what starts it: `npx prisma`,
     `bundle exec rails`, `php artisan`."""
-    for at, word in enumerate(command.argv if name not in _QUOTE else ()):
-        tool = word.rsplit("/", 1)[-1].partition("@")[0]
-        told = " ".join((*command.argv[at + 1 :], *command.reads))
-        if tool in EMPTIES and re.search(EMPTIES[tool], f" {told} "):
+    first: dict[str, int] = {}
+    for at, word in enumerate(command.argv if name not in _QUOTE else (), start=1):
+        first.setdefault(word.rsplit("/", 1)[-1].partition("@")[0], at)
+    for tool in EMPTIES.keys() & first.keys():
+        told = " ".join((*command.argv[first[tool] :], *command.reads))
+        if re.search(EMPTIES[tool], f" {told} "):
             return f"`{tool}` drops data"
     return ""
 

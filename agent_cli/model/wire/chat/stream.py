@@ -135,8 +135,9 @@ class ChatStream(EventStream):
                 self._calls = self._sorter.count
 
     def _reasoning_done(self) -> Iterator[ModelEvent]:
-        if self._reasoning and not self._details.has_text:
-            yield ReasoningDone(Reasoning(text=str(self._reasoning), provider=self._provider))
+        if self._reasoning:
+            if not self._details.has_text:
+                yield ReasoningDone(Reasoning(text=str(self._reasoning), provider=self._provider))
             self._reasoning = TextBuffer()
 
     def _unsaid(self) -> Iterator[ModelEvent]:
