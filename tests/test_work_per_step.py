@@ -73,7 +73,8 @@ async def counts(
 
     script = [lambda _, number=number: answer(number) for number in range(len(arguments) + 1)]
     with counting() as count:
-        async with engine(folder, model=ScriptedModel(*script), mode="yolo") as it:
+        mode = "ask" if tool == "read_file" else "yolo"  # in yolo, the workspace is saved while the model reads
+        async with engine(folder, model=ScriptedModel(*script), mode=mode) as it:
             assert isinstance(await it.prompt("go"), TurnCompleted)
     return at
 

@@ -291,6 +291,20 @@ async def test_the_workspace_is_saved_while_the_user_decides(machine: Machine, a
     assert mine.read_text() == "while asked\n" and not (machine.work / "a.txt").exists()
 
 
+@pytest.mark.parametrize(("mode", "is_saved"), [("auto-edit", True), ("ask", False)])
+async def test_the_workspace_is_saved_while_the_model_reads_if_no_question_will_follow(
+    machine: Machine, mode: str, is_saved: bool
+) -> None:
+    machine.script(Reply(calls=(Call("list_dir", {"path": "."}),)), Reply(hang="before_headers"))
+    async with machine.agent(mode=mode) as agent, asyncio.timeout(50):
+        async for event in agent.stream("go"):
+            if isinstance(event, ToolCallFinished):
+                break
+        while is_saved and not list(machine.state.rglob("checkpoints/refs/sessions/*")):
+            await asyncio.sleep(0.01)
+    assert bool(list(machine.state.rglob("checkpoints/refs"))) == is_saved
+
+
 async def test_while_the_user_decides_on_calls_of_sub_agents_the_workspace_is_saved_once(machine: Machine) -> None:
     saved: list[str] = []
 

@@ -5,7 +5,7 @@ before.
 """
 
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,6 +34,9 @@ from .pending_call import (
 
 if TYPE_CHECKING:
     from ..services import SessionServices
+
+_UNASKED = ("auto-edit", "yolo")
+"""Modes in which the model may change files without a question."""
 
 
 class ApprovalGate:
@@ -119,6 +122,11 @@ class ApprovalGate:
         if refusal is None:
             return None
         return failure(pending, "failed", f"Not now: {refusal.reason}. Decided by: {refusal.rule}.", refusal.rule)
+
+    def foresee(self, calls: Sequence[PendingCall]) -> None:
+        """Start saving the workspace while the model still reads, if the mode lets it change files unasked."""
+        if self._permissions.mode in _UNASKED and all(pending.authorized.reads_only for pending in calls):
+            self._undo.prepare(self._disk)
 
     async def _ask(self, rest: list[PendingCall]) -> None:
         """Ask for the first call and, in the same batch, for all later ones that can already be shown."""

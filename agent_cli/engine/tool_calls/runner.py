@@ -66,6 +66,8 @@ class ToolRunner:
         """Held while commands within a text run: texts are completed one by one."""
         self._recorded: set[str] = set()
         """Ids of finished calls within texts."""
+        self._has_foreseen = False
+        """True after the first calls of the turn, which tell whether the workspace may be saved in advance."""
         self._last_checkpoint = ""
         """The checkpoint after the last call that may have changed files; kept if a rule depends on it."""
         self._gate = ApprovalGate(services, self.rules, scope)
@@ -114,6 +116,9 @@ class ToolRunner:
         try:
             if any(pending.authorized.command for pending in prepared):
                 await self._measure_sandbox()
+            if prepared and not self._has_foreseen:
+                self._has_foreseen = True
+                self._gate.foresee(prepared)
             await self._make_ready(prepared)
             for together, group in groupby(enumerate(prepared), key=lambda pair: self._group(*pair)):
                 batch = [pending for _, pending in group]
