@@ -46,6 +46,7 @@ def build(folder: Path) -> None:
         (folder / name).mkdir(parents=True)
     shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=shutil.ignore_patterns(*NOT_OF_PYTHON))
     shutil.copy(Path(sys.executable).resolve(), folder / "libexec" / "python3")
+    (library / "dist-packages").symlink_to("site-packages")  # where the Python of Debian looks
     copy_packages(packages)
     unpack_agent(packages)
     shutil.copy(Path(sysconfig.get_path("scripts")) / "rg", folder / "bin")

@@ -431,7 +431,7 @@ def heavy(modules: set[str]) -> set[str]:
     return {name for name in modules if name in HEAVY or name.split(".")[0] in HEAVY}
 
 
-NEWER = 7 if sys.version_info >= (3, 12) else 0
+NEWER = 8 if sys.version_info >= (3, 14) else 7 if sys.version_info >= (3, 12) else 0
 """Modules that the standard library of later versions loads besides."""
 START = "import agent_cli.__main__ as start\nstart.load_msgspec()\nimport agent_cli.cli.main"
 PATHS: list[tuple[str, str, int, set[str]]] = [

@@ -91,7 +91,7 @@ def tool(function: Any = None, /, *, name: str = "", reads: bool = False) -> Any
     """
 
     def made(function: Callable[P, R]) -> FunctionTool[P, R]:
-        if not inspect.isroutine(function):
+        if not inspect.isroutine(function) or not hasattr(function, "__name__"):  # as `partial` from 3.14 on
             raise AgentError(f"a tool is a function, not {function!r}: write one that calls it")
         return FunctionTool(function, name=name or function.__name__, reads=reads)
 

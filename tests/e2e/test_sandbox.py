@@ -373,7 +373,7 @@ def contained(*without: str) -> list[str]:
 ATTACKS = (
     'python3 -c \'open("{home}/own", "w").write("spoiled")\'',
     "python3 -c 'print(open(\"{home}/.ssh/id_rsa\").read())'",
-    'python3 -c \'import socket; socket.create_connection(("127.0.0.1", {port}), 2); print("reached")\'',
+    'python3 -c \'import socket; socket.create_connection(("127.0.0.1", {port}), 2); print("rea" "ched")\'',
     "python3 -c 'print(open(\"/proc/{agent}/environ\").read())'",
 )
 

@@ -94,11 +94,11 @@ def test_an_allowed_host_is_reached_and_every_other_place_is_not(world: World, p
 PAST = (
     "curl -sS -m 2 --noproxy '*' http://127.0.0.1:{port}/",
     "curl -sS -m 2 http://127.0.0.1:{port}/",
-    "python3 -c \"import socket; socket.create_connection(('127.0.0.1', {port}), 2); print('GOT')\"",
-    "python3 -c \"import socket; socket.create_connection(('198.51.100.7', 80), 2); print('GOT')\"",
-    "python3 -c \"import socket; socket.create_connection(('2001:db8::1', 80), 2); print('GOT')\"",
-    "python3 -c \"import socket; print('GOT', socket.getaddrinfo('example.org', 80))\"",
-    "python3 -c \"import socket as s; x=s.socket(s.AF_INET, s.SOCK_DGRAM); x.sendto(b'x', ('198.51.100.7', 53)); print('GOT')\"",
+    "python3 -c \"import socket; socket.create_connection(('127.0.0.1', {port}), 2); print('G' 'OT')\"",
+    "python3 -c \"import socket; socket.create_connection(('198.51.100.7', 80), 2); print('G' 'OT')\"",
+    "python3 -c \"import socket; socket.create_connection(('2001:db8::1', 80), 2); print('G' 'OT')\"",
+    "python3 -c \"import socket; print('G' 'OT', socket.getaddrinfo('example.org', 80))\"",
+    "python3 -c \"import socket as s; x=s.socket(s.AF_INET, s.SOCK_DGRAM); x.sendto(b'x', ('198.51.100.7', 53)); print('G' 'OT')\"",
 )
 
 

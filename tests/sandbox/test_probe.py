@@ -148,9 +148,9 @@ def test_a_server_left_running_is_reached_by_the_next_command_and_by_nobody_else
     place = trials.prepare(setting, trials.folder_for(setting, False))
     try:
         done = trials.run(setting, place, {
-            "serve": '"$PY" -I -m http.server -b 127.0.0.1 8766 >/dev/null 2>&1 & echo started',
-            "ask": "for i in $(seq 100); do (echo >/dev/tcp/127.0.0.1/8766) 2>/dev/null && break; sleep 0.02; done;"
-            " exec 3<>/dev/tcp/127.0.0.1/8766; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; head -1 <&3",
+            "serve": '"$PY" -I -m http.server -b 127.0.0.1 $PORT >/dev/null 2>&1 & echo started',
+            "ask": "for i in $(seq 100); do (echo >/dev/tcp/127.0.0.1/$PORT) 2>/dev/null && break; sleep 0.02; done;"
+            " exec 3<>/dev/tcp/127.0.0.1/$PORT; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; head -1 <&3",
             "connect to a server of ours": ATTACKS["connect to a server of ours"],
         }, kept=("serve",))  # fmt: skip
     finally:

@@ -55,9 +55,12 @@ async def main(task: dict[str, Any]) -> dict[str, Any]:
             master, terminal = os.openpty()
             stack.callback(os.close, master)
             stack.callback(os.close, terminal)
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
             known = {
                 "AGENT_PID": str(os.getpid()),
                 "LISTENER": str(listener.getsockname()[1]),
+                "PORT": str(port),
                 "PY": sys.executable,
                 "USERS_TTY": os.ttyname(terminal),
             }
@@ -65,7 +68,7 @@ async def main(task: dict[str, Any]) -> dict[str, Any]:
             if runner.mechanism:
                 for name, command in task["commands"].items():
                     outcomes[name] = await _outcome(runner, command, known, task, stop=name not in task["kept"])
-            reached = _reached(8766)
+            reached = _reached(port)
         finally:
             await runner.aclose()
     return {

@@ -31,7 +31,8 @@ async def test_a_background_sub_agent_is_listed_guided_waited_for_and_given_more
         yield Reply(text="All is known.")
 
     steps = parent()
-    child = iter([Reply(calls=(Call("shell", {"command": "until test -e go; do sleep 0.05; done"}),)),
+    waits = f"until test -e {machine.home}/go; do sleep 0.05; done"
+    child = iter([Reply(calls=(Call("shell", {"command": waits}),)),
                   Reply(text="One is done."), Reply(text="So is c.")])  # fmt: skip
 
     def answer(request: Received) -> Reply:
@@ -41,7 +42,7 @@ async def test_a_background_sub_agent_is_listed_guided_waited_for_and_given_more
         if messages[-1]["role"] == "tool":
             said.append(str(messages[-1]["content"]))
             if "next step" in said[-1]:
-                (machine.work / "go").touch()
+                (machine.home / "go").touch()  # in the workspace it might count as a change of the sub-agent
         return next(steps)
 
     machine.server.answer = answer

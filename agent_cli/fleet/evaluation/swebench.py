@@ -36,7 +36,7 @@ git apply .swebench/test.patch || exit 126
 log=$(mktemp) || exit 126
 trap 'rm -f "$log"' EXIT
 sed 's/::.*//' .swebench/tests.txt | sort -u | tr '\\n' '\\0' |
-    xargs -0 python -m pytest -rA -p no:cacheprovider 2>&1 | tee "$log"
+    xargs -0 "$(command -v python || echo python3)" -m pytest -rA -p no:cacheprovider 2>&1 | tee "$log"
 awk 'NR == FNR { if (/^(PASSED|XFAIL) /) { sub(/^[A-Z]+ /, ""); sub(/ - .*/, ""); passed[$0]; passed[$1] } next }
     !($0 in passed) { print "Not passed: " $0; failed = 1 }
     END { exit failed }' "$log" .swebench/tests.txt

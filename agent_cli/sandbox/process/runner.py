@@ -40,6 +40,9 @@ _START_S = 10.0
 _TRIES = 7
 """Number of retries to set up a sandbox while what it mounts is moved, replaced or removed."""
 _LONGEST_REQUEST = 16 * 1024 * 1024
+_ON_LINK = "bwrap: Can't mount on symlink destination "
+"""How bubblewrap itself, in later versions, refuses a place that has just become a link."""
+_MOVING = " is being moved or replaced while the sandbox is made: stop the job that does so"
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -377,8 +380,9 @@ def _why(program: str, cwd: Path, failure: NotStarted, wrap: "tuple[Any, ...] | 
         case "program" if absent:
             return f"{program} was not found"
         case "mounts":
-            reason = f"{failure} is being moved or replaced while the sandbox is made: stop the job that does so"
-            return f"cannot run {program} confined: {reason}"
+            return f"cannot run {program} confined: {failure}{_MOVING}"
+        case "sandbox" if failure.said.startswith(_ON_LINK):
+            return f"cannot run {program} confined: {failure.said.removeprefix(_ON_LINK)}{_MOVING}"
         case "sandbox":
             return f"cannot run {program} confined: {failure.said.removeprefix('bwrap: ') or failure}"
         case "start" if absent and wrap and wrap[0] == "bubblewrap" and not os.path.exists(wrap[1]):

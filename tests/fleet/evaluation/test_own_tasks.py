@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,13 @@ TASKS = sorted(path.parent.name for path in SUITE.glob("*/task.toml"))
 def in_tree(task: Task, tree: Path) -> subprocess.CompletedProcess[str]:
     """Run a task as a batch does: the command in place of the agent, then the check with its files."""
     shutil.copytree(task.repo, tree)
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    environment = {
+        **os.environ,
+        "PATH": path,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     subprocess.run(["sh", "-c", task.command], cwd=tree, env=environment, check=True, capture_output=True)
     for file in task.verify_files:
         path = tree / file.path
