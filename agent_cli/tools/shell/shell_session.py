@@ -153,8 +153,10 @@ class ShellSession:
     @property
     def altered(self) -> tuple[str, ...]:
         """Variables that earlier commands have set, changed or removed and that programs or the shell read."""
-        names = self.env.keys() | self._launch.keys()
-        changed = {name for name in names if self.env.get(name) != self._launch.get(name)}
+        changed: set[str] = set()
+        if self.env != self._launch:
+            names = self.env.keys() | self._launch.keys()
+            changed = {name for name in names if self.env.get(name) != self._launch.get(name)}
         special = {name for name, told in self._local.items() if name in _STEERING or _CONVERTS.match(told)}
         return tuple(sorted(changed | special))
 
@@ -296,19 +298,24 @@ class ShellSession:
             told = self.env.get(name) if value == start.get(name) else value
             if told is not None and (name in self.env or name not in own):
                 lasting[name] = told
-        kept = {name: value for name, value in self.env.items() if not _is_the_users(name)}
-        left_out = []
-        room = _MAX_ENV_BYTES
-        for name, value in sorted(lasting.items(), key=lambda item: len(item[1])):
-            if not _is_the_users(name):
-                continue
-            room -= len(name) + len(value)
-            if room < 0 or len(value) > _MAX_VALUE_BYTES:
-                left_out.append(name)
-            else:
-                kept[name] = value
-        self.env = kept
+        users = {name: value for name, value in lasting.items() if _is_the_users(name)}
+        left_out = _too_large(users)
+        for name in left_out:
+            del users[name]
+        self.env = {name: value for name, value in self.env.items() if not _is_the_users(name)} | users
         return f"too large to last: {', '.join(sorted(left_out))}" if left_out else ""
+
+
+def _too_large(env: Mapping[str, str]) -> set[str]:
+    """Return the variables that do not last, the largest: they would leave no room for the others."""
+    if sum(map(len, env)) + sum(map(len, env.values())) <= min(_MAX_ENV_BYTES, _MAX_VALUE_BYTES):
+        return set()
+    left_out, room = set(), _MAX_ENV_BYTES
+    for name, value in sorted(env.items(), key=lambda item: len(item[1])):
+        room -= len(name) + len(value)
+        if room < 0 or len(value) > _MAX_VALUE_BYTES:
+            left_out.add(name)
+    return left_out
 
 
 def _start_of(data: bytes) -> tuple[ShellState | None, bytes]:
