@@ -19,6 +19,7 @@ from .types.base import (
     ReasoningPiece,
     Retrying,
     TextPiece,
+    TextWasThought,
     UsageReport,
 )
 from .types.json import join_surrogates
@@ -62,6 +63,8 @@ class Assembler:
             case ReasoningDone(block=block):
                 self._reasoning.append(self._placed(block))
                 self._thought.clear()
+            case TextWasThought():
+                self._reclassify(event)
             case CallStart(index=index, id=identifier, name=name):
                 self._calls[index] = _Call(identifier, name)
             case CallPiece(index=index, arguments=arguments, name=name, signature=signature, problem=problem):
@@ -80,6 +83,14 @@ class Assembler:
                 pass
             case _:
                 assert_never(event)
+
+    def _reclassify(self, event: TextWasThought) -> None:
+        text = "".join(self._text)
+        if text.count("```") % 2:
+            self._text.append(event.mark)
+        else:
+            self._text.clear()
+            self._reasoning.append(self._placed(Reasoning(text=text.strip(), provider=event.provider)))
 
     def answer(self) -> Answer:
         """Return what has arrived. Its finish is `interrupted` until the provider has ended the answer; its calls

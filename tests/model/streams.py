@@ -11,6 +11,7 @@ from agent_cli.model.types.base import (
     ReasoningDone,
     ReasoningPiece,
     TextPiece,
+    TextWasThought,
     UsageReport,
 )
 from agent_cli.protocol.messages import Reasoning
@@ -20,6 +21,7 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details":
 REPORT = UsageReport(Usage(input=36, output=20, cache_read=64))
 DONE = "data: [DONE]\n\n"
 STOP = Finished("stop", "stop")
+MARK = "</think>\n"
 CALLED = Finished("tool_calls", "tool_calls")
 
 
@@ -89,6 +91,41 @@ STREAMS: dict[str, tuple[str, list[ModelEvent]]] = {
     "thoughts_in_the_text_before_a_call": (
         text("<think>why") + calls(entry(0, "a", "read", "{}")) + CALLS_END,
         [*reasoned("why", "why"), CallStart(0, "a", "read"), CallPiece(0, "{}"), REPORT, CALLED],
+    ),
+    "thoughts_in_the_text_that_the_template_began": (
+        text("why") + text(".\n") + text("</think>") + text("\n\nx") + text(" </think>\ny") + END,
+        [
+            TextPiece("why"),
+            TextPiece(".\n"),
+            TextWasThought("openai", MARK),
+            TextPiece("x"),
+            TextPiece(" </think>\ny"),
+            REPORT,
+            STOP,
+        ],
+    ),
+    "thoughts_in_the_text_alone": (
+        text("why</think>") + END,
+        [TextPiece("why"), REPORT, TextWasThought("openai", MARK), STOP],
+    ),
+    "thoughts_that_the_template_began_before_a_call": (
+        text("why</think>") + calls(entry(0, "a", "read", "{}")) + CALLS_END,
+        [
+            TextPiece("why"),
+            TextWasThought("openai", MARK),
+            CallStart(0, "a", "read"),
+            CallPiece(0, "{}"),
+            REPORT,
+            CALLED,
+        ],
+    ),
+    "a_text_about_the_end_of_thoughts": (
+        text("It ends with `") + text("</think>") + text("`.\n") + text("</think> ends it") + END,
+        [TextPiece("It ends with `"), TextPiece("</think>`.\n"), TextPiece("</think> ends it"), REPORT, STOP],
+    ),
+    "told_thoughts_and_the_end_of_others": (
+        delta(reasoning_content="why") + text("x\n</think>\ny") + END,
+        [*reasoned("why", "why"), TextPiece("x\n</think>\ny"), REPORT, STOP],
     ),
     "content_parts": (
         delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}])

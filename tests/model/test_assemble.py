@@ -9,6 +9,7 @@ from agent_cli.model.types.base import (
     ReasoningPiece,
     Retrying,
     TextPiece,
+    TextWasThought,
     UsageReport,
 )
 from agent_cli.protocol.events import ErrorInfo
@@ -46,6 +47,14 @@ def test_a_whole_answer() -> None:
         finish="tool_calls",
         raw_finish="tool_use",
     )
+
+
+def test_text_that_was_thought_is_reasoning_unless_it_ends_within_code() -> None:
+    was_thought = TextWasThought("p", "</think>\n")
+    answer = assemble(TextPiece("why\n"), was_thought, TextPiece("x"))
+    assert (answer.text, answer.reasoning) == ("x", (Reasoning("why", provider="p"),))
+    answer = assemble(TextPiece("So:\n```\n"), was_thought, TextPiece("x"))
+    assert (answer.text, answer.reasoning) == ("So:\n```\n</think>\nx", ())
 
 
 def test_an_unfinished_answer_is_interrupted_and_keeps_what_arrived() -> None:

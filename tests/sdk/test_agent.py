@@ -20,6 +20,7 @@ import agent_cli
 from agent_cli import Agent, AgentError, events, run
 from agent_cli.events import (
     AnswerCompleted,
+    Notice,
     SessionStarted,
     TextDelta,
     ToolCallFinished,
@@ -54,6 +55,22 @@ async def test_a_conversation_goes_on_and_each_prompt_has_its_own_result(machine
         assert agent.result is second
     assert second.text == "nothing to do" and second.changed_files == () and second.usage.requests == 1
     assert machine.prompts() == ["write it", "again"]
+
+
+async def test_thoughts_that_a_server_sends_as_text_are_no_part_of_the_answer(machine: Machine) -> None:
+    texts = ["because\n</think>\n\nfour", "```\n</think>\n```", "why\n</think>\n\nfive"]
+    machine.script(*(Reply(text=text) for text in texts))
+    async with machine.agent() as agent:
+        seen = [[event async for event in agent.stream("and?")] for _ in texts]
+        assert agent.result is not None and agent.result.text == "five"
+    said = ["".join(each.text for each in one if isinstance(each, TextDelta)) for one in seen]
+    assert said == ["because\n\n\nfour", texts[1], "why\n\n\nfive"]
+    notices = [each.text for one in seen for each in one if isinstance(each, Notice)]
+    assert [each for each in notices if "reasoning parser" in each] == notices[:1]
+    answers = [
+        each["content"] for each in machine.server.requests[2].body["messages"] if each["role"] == "assistant"
+    ]
+    assert answers == ["four", texts[1]]
 
 
 async def test_events_are_streamed(machine: Machine) -> None:

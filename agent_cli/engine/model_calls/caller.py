@@ -25,6 +25,7 @@ from agent_cli.model.types.base import (
     ReasoningPiece,
     Retrying,
     TextPiece,
+    TextWasThought,
 )
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.messages import AssistantMessage, Finish, ToolCall, new_id
@@ -47,6 +48,10 @@ _HORIZON_BEFORE_ANOTHER_S = 30.0
 _SUMMARY_TOKENS = 4_000
 """Tokens reserved for a summary in the window of the model that writes it."""
 _SMALL_FAILED = "small_model {0} could not write the summary ({1}); the current model writes it instead."
+_UNPARSED = (
+    "The server sends the model's reasoning as text. Start it with a reasoning parser (vLLM and SGLang:"
+    " --reasoning-parser)."
+)
 _SAVE_EVERY_S = 1.0
 """Seconds of an answer that a crash may lose."""
 _ANOTHER_MAY_HELP = frozenset({"quota", "unsupported"})
@@ -103,6 +108,7 @@ class ModelCall:
         if not self.shows:
             return
         text = self._assembler.answer().text
+        self._saved *= len(text) >= self._saved  # less text than before: it was reasoning
         if len(text) > self._saved:
             piece = PartialAnswer(id=new_id("part"), turn_id=self._turn_id, text=text[self._saved :])
             with contextlib.suppress(StoreError):
@@ -114,6 +120,11 @@ class ModelCall:
     def shows(self) -> bool:
         """True if the answer is part of the conversation."""
         return self._kind not in NON_CONVERSATION_KINDS
+
+    @property
+    def has_text(self) -> bool:
+        """True if the answer has text so far."""
+        return bool(self._assembler.answer().text)
 
     def elapsed_s(self) -> float:
         """Return the seconds since this attempt began."""
@@ -258,6 +269,7 @@ class ModelCaller:
         """The turn in which the user was told that a cost limit cannot be enforced."""
         self._doubted: set[str] = set()
         """Models for which the user was asked whether to continue without known prices."""
+        self._was_told_of_thoughts = False
 
     def unpriced(self) -> str:
         """Return a question for the user, once per model, if unknown prices make a cost limit ineffective."""
@@ -444,6 +456,11 @@ class ModelCaller:
                 scope.emit(ev.TextDelta(text=text))
             case ReasoningPiece(text=text):
                 scope.emit(ev.ReasoningDelta(text=text))
+            case TextWasThought(mark=mark):
+                scope.emit(ev.TextDelta(text=mark if attempt.has_text else "\n\n"))
+                if not (attempt.has_text or self._was_told_of_thoughts):
+                    self._was_told_of_thoughts = True
+                    scope.notice(_UNPARSED, "info")
             case Adjusted(text=text):
                 scope.notice(text, "info")
             case Retrying():

@@ -8,7 +8,7 @@ parsed becomes a call with its problem, so that the model is told and can try ag
 
 from collections.abc import Iterator, Sequence
 
-from ..types.base import CallPiece, CallStart, Finished, ModelEvent, TextPiece, ToolSpec
+from ..types.base import CallPiece, CallStart, Finished, ModelEvent, TextPiece, TextWasThought, ToolSpec
 from .forms import Reading, read_calls
 from .positions import CallPositions
 
@@ -40,6 +40,9 @@ class CallFinder:
             yield from self._release(self._held_from())
         elif isinstance(event, CallStart):
             self._off = True
+            yield from self._release(len(self._text))
+            yield event
+        elif isinstance(event, TextWasThought):
             yield from self._release(len(self._text))
             yield event
         elif isinstance(event, Finished):

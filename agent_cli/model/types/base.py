@@ -114,6 +114,15 @@ class Retrying(msgspec.Struct, frozen=True):
     """Known usage of the failed attempt."""
 
 
+class TextWasThought(msgspec.Struct, frozen=True):
+    """All text of this answer so far was reasoning, which the server did not tell apart, unless it ends within a
+    block of code."""
+
+    provider: str
+    mark: str
+    """What stood between reasoning and answer."""
+
+
 class Adjusted(msgspec.Struct, frozen=True):
     """A part of the request is omitted or changed, now and in future, because the model does not support it. Sent
     before anything else is received."""
@@ -129,8 +138,8 @@ class Alive(msgspec.Struct, frozen=True):
 
 
 ModelEvent = (
-    TextPiece | ReasoningPiece | ReasoningDone | CallStart | CallPiece | UsageReport | Finished | Retrying
-    | Adjusted | Alive
+    TextPiece | ReasoningPiece | ReasoningDone | TextWasThought | CallStart | CallPiece | UsageReport | Finished
+    | Retrying | Adjusted | Alive
 )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Thoughts in the text of an answer: servers without a parser for a model's reasoning, such as LM Studio, vLLM and
-llama.cpp in some settings, leave `<think>…</think>` at the beginning of the text."""
+llama.cpp in some settings, leave `<think>…</think>` at the beginning of the text. Where the template of the model
+has written the `<think>`, only the end is there."""
 
-_OPEN, _CLOSE = "<think>", "</think>"
+_OPEN, CLOSE = "<think>", "</think>"
 
 
 class ThinkTags:
@@ -49,13 +50,30 @@ class ThinkTags:
             self._is_over = not _OPEN.startswith(start)
 
     def _thought(self) -> str:
-        thought, close, rest = self._held.partition(_CLOSE)
+        thought, close, rest = self._held.partition(CLOSE)
         if self._is_fresh:
             thought = thought.lstrip("\n")
             self._is_fresh = not thought
         if close:
             self._is_inside, self._is_over, self._had_thought, self._held = False, True, True, rest
             return thought
-        kept = next((size for size in range(len(_CLOSE) - 1, 0, -1) if thought.endswith(_CLOSE[:size])), 0)
+        kept = next((size for size in range(len(CLOSE) - 1, 0, -1) if thought.endswith(CLOSE[:size])), 0)
         self._held = thought[len(thought) - kept :]
         return thought[: len(thought) - kept]
+
+
+class LoneClose:
+    """Finds a `</think>` without a `<think>`, at the end of a line. To the model it is one token, so servers do
+    not divide it."""
+
+    def __init__(self) -> None:
+        self.is_held = False
+        """True if the tag has come, and not yet what follows it."""
+
+    def split(self, piece: str, *, is_last: bool) -> tuple[str, str | None]:
+        """Return the text that is certain now, and what follows the tag if there is one."""
+        before, tag, after = (CLOSE * self.is_held + piece).partition(CLOSE)
+        self.is_held = bool(tag) and not after and not is_last
+        if self.is_held or not tag:
+            return before, None
+        return (before, after.lstrip()) if after[:1] in ("", "\n") else (before + tag + after, None)

@@ -22,12 +22,13 @@ from ...types.base import (
     ReasoningDone,
     ReasoningPiece,
     TextPiece,
+    TextWasThought,
     UsageReport,
 )
 from ...types.classify import no_answer
 from ...types.json import Json, join_surrogates, object_of, text_of
 from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, usage_of
-from ..think_tags import ThinkTags
+from ..think_tags import CLOSE, LoneClose, ThinkTags
 from .reasoning_details import DETAILS, THINKING, DetailCollector
 
 _FINISHES: dict[str, Finish] = {
@@ -77,6 +78,8 @@ class ChatStream(EventStream):
         self._details = DetailCollector()
         self._joiner = SurrogateJoiner()
         self._tags = ThinkTags()
+        self._lone: LoneClose | None = LoneClose()
+        """None once there is reasoning, by the server's word or by a tag."""
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
@@ -123,8 +126,11 @@ class ChatStream(EventStream):
             inside, text = self._tags.split(text, is_last=bool(calls))
             thought = text_of(thought) + inside
         if thought and (thought := self._reasoning.add(text_of(thought))):
+            self._lone = None
             yield ReasoningPiece(thought)
-        if text:
+        if self._lone is not None and (CLOSE in text or self._lone.is_held):
+            yield from self._may_be_thought(text, is_last=bool(calls))
+        elif text:
             if self._reasoning:
                 yield from self._reasoning_done()
             yield TextPiece(text)
@@ -140,9 +146,22 @@ class ChatStream(EventStream):
                 yield ReasoningDone(Reasoning(text=str(self._reasoning), provider=self._provider))
             self._reasoning = TextBuffer()
 
+    def _may_be_thought(self, text: str, *, is_last: bool) -> Iterator[ModelEvent]:
+        assert self._lone is not None
+        before, after = self._lone.split(text, is_last=is_last)
+        if before:
+            yield TextPiece(before)
+        if after is not None:
+            self._lone = None
+            yield TextWasThought(self._provider, f"{CLOSE}\n")
+            if after:
+                yield TextPiece(after)
+
     def _unsaid(self) -> Iterator[ModelEvent]:
         thought, text = self._tags.split("", is_last=True)
         yield from self._delta({"reasoning": thought, "content": text})
+        if self._lone is not None and self._lone.is_held:
+            yield from self._may_be_thought("", is_last=True)
         yield from self._reasoning_done()
         for block in self._details.blocks(self._provider):
             yield ReasoningDone(block)
