@@ -86,11 +86,11 @@ class Assembler:
 
     def _reclassify(self, event: TextWasThought) -> None:
         text = "".join(self._text)
-        if text.count("```") % 2:
-            self._text.append(event.mark)
-        else:
+        if event.holds_for(text):
             self._text.clear()
             self._reasoning.append(self._placed(Reasoning(text=text.strip(), provider=event.provider)))
+        else:
+            self._text.append(event.mark)
 
     def answer(self) -> Answer:
         """Return what has arrived. Its finish is `interrupted` until the provider has ended the answer; its calls

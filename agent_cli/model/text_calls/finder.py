@@ -21,6 +21,10 @@ class CallFinder:
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self._off = not tools
+        self._begin()
+
+    def _begin(self) -> None:
         self._places = CallPositions()
         self._text = ""
         self._sent = 0
@@ -28,7 +32,6 @@ class CallFinder:
         self._attempt: int | None = None
         """Start of the first unparsable call, or possible call."""
         self._again_at = 0
-        self._off = not tools
 
     def feed(self, event: ModelEvent) -> Iterator[ModelEvent]:
         """Yield the events to pass on."""
@@ -45,6 +48,8 @@ class CallFinder:
         elif isinstance(event, TextWasThought):
             yield from self._release(len(self._text))
             yield event
+            if event.holds_for(self._text):
+                self._begin()
         elif isinstance(event, Finished):
             yield from self._finish(event)
         else:

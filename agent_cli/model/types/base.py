@@ -122,6 +122,11 @@ class TextWasThought(msgspec.Struct, frozen=True):
     mark: str
     """What stood between reasoning and answer."""
 
+    @staticmethod
+    def holds_for(text: str) -> bool:
+        """Return False for a text that ends within a block of code."""
+        return text.count("```") % 2 == 0
+
 
 class Adjusted(msgspec.Struct, frozen=True):
     """A part of the request is omitted or changed, now and in future, because the model does not support it. Sent

@@ -12,6 +12,7 @@ from agent_cli.model.types.base import (
     ModelEvent,
     ReasoningPiece,
     TextPiece,
+    TextWasThought,
     ToolSpec,
     UsageReport,
 )
@@ -41,12 +42,25 @@ TOOLS = (
     tool("update_plan", ("items",), items="array"),
 )
 STOP = Finished("stop", "stop")
+SAID = '<tool_call>\n{"name": "read_file", "arguments": {"path": "a.py"}}\n</tool_call>'
 
 
 def fed(*pieces: str, end: Finished = STOP) -> list[ModelEvent]:
     finder = CallFinder(TOOLS)
     events = [event for piece in pieces for event in finder.feed(TextPiece(piece))]
     return [*events, *finder.feed(end)]
+
+
+@pytest.mark.parametrize(
+    ("before", "calls"),
+    [(f"I could say {SAID}.\n", READ), ("Or <tool_call>", READ), (f"{SAID}\n", READ), ("As in\n```\n", [])],
+)
+def test_calls_in_what_turned_out_to_be_thoughts_do_not_count(before: str, calls: Calls) -> None:
+    finder = CallFinder(TOOLS)
+    given = (TextPiece(before), TextWasThought("p", "</think>\n"), TextPiece(SAID), STOP)
+    events = [event for each in given for event in finder.feed(each)]
+    assert seen(events)[1] == calls
+    assert seen(events)[0].startswith(before)
 
 
 def seen(events: list[ModelEvent]) -> tuple[str, Calls, Finish]:
