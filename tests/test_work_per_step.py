@@ -110,9 +110,9 @@ async def test_a_step_takes_a_bounded_number_of_bytecodes(tmp_path: Path, tool: 
 
 
 TOKENS = 1000
-MOST_A_TOKEN = {1: (50, 1290), 100: (14.8, 450)}
+MOST_A_TOKEN = {1: (50, 1290), 100: (14.8, 490)}
 """By the tokens that come in one read, calls of functions of the package and its bytecodes for one: 10 % above
-today's (45.5, 1171) and (13.5, 397); Python 3.14 takes 442 bytecodes."""
+today's (45.5, 1171) and (13.5, 450)."""
 MOST_A_FRAME = (330, 9300)
 """Calls of functions, those of libraries included, and bytecodes of the package for a frame in which five tokens of
 an answer come: 10 % above today's (301, 8433)."""

@@ -104,6 +104,21 @@ STREAMS: dict[str, tuple[str, list[ModelEvent]]] = {
             STOP,
         ],
     ),
+    "the_end_of_thoughts_in_pieces": (
+        text("why <") + text("/thi") + text("nk>") + text("\n") + text("x < y </th") + text("e>") + END,
+        [
+            TextPiece("why "),
+            TextWasThought("openai", MARK),
+            TextPiece("x < y </th"),
+            TextPiece("e>"),
+            REPORT,
+            STOP,
+        ],
+    ),
+    "what_only_begins_like_the_end_of_thoughts": (
+        text("x <") + text(" y </") + text("b>") + text("</think") + END,
+        [TextPiece("x "), TextPiece("< y "), TextPiece("</b>"), REPORT, TextPiece("</think"), STOP],
+    ),
     "thoughts_in_the_text_alone": (
         text("why</think>") + END,
         [TextPiece("why"), REPORT, TextWasThought("openai", MARK), STOP],

@@ -3,6 +3,7 @@ llama.cpp in some settings, leave `<think>…</think>` at the beginning of the t
 has written the `<think>`, only the end is there."""
 
 _OPEN, CLOSE = "<think>", "</think>"
+STARTS = tuple(CLOSE[:size] for size in range(1, len(CLOSE)))
 
 
 class ThinkTags:
@@ -57,23 +58,30 @@ class ThinkTags:
         if close:
             self._is_inside, self._is_over, self._had_thought, self._held = False, True, True, rest
             return thought
-        kept = next((size for size in range(len(CLOSE) - 1, 0, -1) if thought.endswith(CLOSE[:size])), 0)
+        kept = _begun(thought)
         self._held = thought[len(thought) - kept :]
         return thought[: len(thought) - kept]
 
 
 class LoneClose:
-    """Finds a `</think>` without a `<think>`, at the end of a line. To the model it is one token, so servers do
-    not divide it."""
+    """Finds a `</think>` without a `<think>`, at the end of a line."""
 
     def __init__(self) -> None:
-        self.is_held = False
-        """True if the tag has come, and not yet what follows it."""
+        self.held = ""
+        """What may be the tag, or the beginning of it."""
 
     def split(self, piece: str, *, is_last: bool) -> tuple[str, str | None]:
-        """Return the text that is certain now, and what follows the tag if there is one."""
-        before, tag, after = (CLOSE * self.is_held + piece).partition(CLOSE)
-        self.is_held = bool(tag) and not after and not is_last
-        if self.is_held or not tag:
-            return before, None
-        return (before, after.lstrip()) if after[:1] in ("", "\n") else (before + tag + after, None)
+        """Return the text that is certain now, and what follows the tag if there is one. A piece without it or one of
+        `STARTS` at its end need not be passed while nothing is held."""
+        text, self.held = self.held + piece, ""
+        before, tag, after = text.partition(CLOSE)
+        if tag and (after or is_last):
+            return (before, after.lstrip()) if after[:1] in ("", "\n") else (text, None)
+        if not is_last:
+            self.held = tag or text[len(text) - _begun(text) :]
+        return text.removesuffix(self.held), None
+
+
+def _begun(text: str) -> int:
+    """Return the number of characters at the end of a text that may begin the tag."""
+    return next((size for size in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:size])), 0)

@@ -28,7 +28,7 @@ from ...types.base import (
 from ...types.classify import no_answer
 from ...types.json import Json, join_surrogates, object_of, text_of
 from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, usage_of
-from ..think_tags import CLOSE, LoneClose, ThinkTags
+from ..think_tags import CLOSE, STARTS, LoneClose, ThinkTags
 from .reasoning_details import DETAILS, THINKING, DetailCollector
 
 _FINISHES: dict[str, Finish] = {
@@ -128,7 +128,7 @@ class ChatStream(EventStream):
         if thought and (thought := self._reasoning.add(text_of(thought))):
             self._lone = None
             yield ReasoningPiece(thought)
-        if self._lone is not None and (CLOSE in text or self._lone.is_held):
+        if (lone := self._lone) is not None and (CLOSE in text or lone.held or text.endswith(STARTS)):
             yield from self._may_be_thought(text, is_last=bool(calls))
         elif text:
             if self._reasoning:
@@ -160,7 +160,7 @@ class ChatStream(EventStream):
     def _unsaid(self) -> Iterator[ModelEvent]:
         thought, text = self._tags.split("", is_last=True)
         yield from self._delta({"reasoning": thought, "content": text})
-        if self._lone is not None and self._lone.is_held:
+        if self._lone is not None and self._lone.held:
             yield from self._may_be_thought("", is_last=True)
         yield from self._reasoning_done()
         for block in self._details.blocks(self._provider):
