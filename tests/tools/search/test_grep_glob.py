@@ -45,6 +45,17 @@ async def test_grep_groups_by_file_and_names_what_it_skipped(context: ToolContex
     )
 
 
+async def test_a_cache_that_ignores_itself_is_named_as_one_folder(context: ToolContext, tree: Path) -> None:
+    (tree / "src" / ".cache" / "deep").mkdir(parents=True)
+    for name in (".gitignore", "TAG", "deep/a"):
+        (tree / "src" / ".cache" / name).write_text("*\n", encoding="utf-8")
+    outcome = await call(context, "grep", pattern="main")
+    assert outcome.text.endswith("[3 ignored files or folders skipped: debug.log, node_modules, src/.cache]")
+    (tree / ".gitignore").write_text("*\n", encoding="utf-8")
+    above = await call(context, "glob", pattern="*.none", path="src")
+    assert above.text.endswith("skipped: src/.cache, src/app.js, src/app.py, src/deep]")
+
+
 async def test_grep_with_context(context: ToolContext, tree: Path) -> None:
     (tree / "many").write_text("x\n1\n2\n3\n4\nx\n", encoding="utf-8")
     outcome = await call(context, "grep", pattern="x", path="many", context=1)
