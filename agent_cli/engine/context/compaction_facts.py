@@ -131,8 +131,9 @@ def _failed(active: Sequence[Message]) -> list[str]:
 
 
 def _why(result: ToolResult) -> str:
-    """Return the last line of a failed result, before the notes that the agent adds. The words of others would
-    lose their marks here, so they are left out."""
+    """Return the last line of a command that failed, before the notes that the agent adds; of other calls the
+    first, which says what was wrong. The words of others would lose their marks here, so they are left out."""
     lines = [] if result.untrusted else result.text.strip().splitlines()
-    said = next((line for line in reversed(lines) if not _NOTE.fullmatch(line)), "")
+    ordered = lines if result.exit_code is None else reversed(lines)
+    said = next((line for line in ordered if not _NOTE.fullmatch(line)), "")
     return said.strip() or (result.status if result.exit_code is None else f"exit code {result.exit_code}")
