@@ -42,7 +42,7 @@ class AgentTool(BasicTool):
         self.description = f"{_ABOUT}\nTypes:\n{types}"
 
     def title(self, params: AgentParams) -> str:
-        return f"{params.type}: {' '.join(params.task.split())}"
+        return f"{params.resume or params.type}: {' '.join(params.task.split())}"
 
     async def run(self, params: AgentParams, context: ToolContext) -> ToolOutcome:
         if not params.task.strip():
