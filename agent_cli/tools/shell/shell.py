@@ -18,7 +18,14 @@ from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import OutputLog
 from .background_jobs import MAX_RUNNING, Job
 from .brought_text import brings_text
-from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command, unnoticed_denial
+from .command_start import (
+    CUT_OFF,
+    StartedCommand,
+    notes_on_changes,
+    sandbox_denial,
+    start_command,
+    unnoticed_denial,
+)
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -98,7 +105,7 @@ class Shell(BasicTool):
         person = [
             *moved,
             *_end(running, job, ended, time.monotonic() - begun, context),
-            *_news(job, ended, context),
+            *_news(job, ended, start, context),
         ]
         untrusted = _untrusted_source(params.command, start, context)
         person += await notes_on_changes(start, context, untrusted)
@@ -106,7 +113,7 @@ class Shell(BasicTool):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
-        model = [*person, *_place(context, lost, ended)]
+        model = [*person, *_place(context, lost, ended), *_kept_output(params.command, start, context)]
         if context.leaves:
             model.append("it ran outside the sandbox, with the variables of the agent's start")
         output = log.text().rstrip("\n") or "(no output)"
@@ -209,13 +216,22 @@ def _end(running: Running, job: Job | None, ended: bool, took_s: float, context:
         yield f"still running after {took_s:.1f} s"
 
 
-def _news(job: Job | None, ended: bool, context: ToolContext) -> Iterator[str]:
+def _news(job: Job | None, ended: bool, start: StartedCommand, context: ToolContext) -> Iterator[str]:
     """Yield notes not obvious from the output and the exit code."""
-    if ended and len(context.shell.pipe) > 1 and any(context.shell.pipe):
+    if ended and len(context.shell.pipe) > 1 and any(code not in (0, CUT_OFF) for code in context.shell.pipe):
         yield f"exit codes of the parts of the pipe: {', '.join(map(str, context.shell.pipe))}"
     if job is not None:
         what = "a process it started is still running" if ended else "it continues"
         yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
+        if start.bounds is not None and start.bounds.network == "none":
+            who = "only commands" if context.processes.enforced_level.shares_network else "nothing"
+            yield f"{who} can connect to a server in the sandbox: for a browser, the user must start it"
+
+
+def _kept_output(command: str, start: StartedCommand, context: ToolContext) -> Iterator[str]:
+    """Yield how to read output that was saved, if a command in the sandbox tried to: it sees none of our files."""
+    if start.bounds is not None and str(context.spill_dir) in command:
+        yield "commands do not see saved output: use read_file or grep on that path"
 
 
 def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:
