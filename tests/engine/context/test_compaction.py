@@ -1,5 +1,6 @@
 """Reducing the conversation: smaller or said, never the current request, originals kept."""
 
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,26 @@ async def test_where_shortening_old_results_is_enough_no_summary_is_asked_for(tm
         end = await it.prompt("read")
         assert isinstance(end, TurnCompleted) and end.text == "done"
         assert {event.how for event in it.of(Compacted)} == {"shortened"}
+
+
+async def test_results_that_the_model_has_not_seen_stay_whole_where_older_parts_can_go(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("word " * 20 + "\n") * 100, encoding="utf-8")
+    steps = iter(range(1, 9))
+
+    def reply(request: ModelRequest) -> Entry:
+        if "about to be replaced" in request.messages[-1].text:
+            return say("S: looked at parts", usage=None)
+        number = next(steps, 0)
+        reads = [call("read_file", path="big", offset=3 * number + n, limit=60) for n in range(3)]
+        return say(*reads, usage=None) if number else say("done")
+
+    async with engine(tmp_path, model=ScriptedModel(then=reply, context_window=16_000)) as it:
+        assert isinstance(await it.prompt("read"), TurnCompleted)
+        assert "shortened" in {event.how for event in it.of(Compacted)}
+        for request in it.model.requests:
+            unseen = takewhile(lambda m: isinstance(m, ToolResult), reversed(request.messages))
+            assert not [m for m in unseen if "of this result left out" in m.text]
 
 
 async def test_an_overflow_teaches_the_real_window(tmp_path: Path) -> None:
