@@ -297,6 +297,7 @@ class Compactor:
             self._directory(),
             self._running(),
             int(budget * _FACTS_SHARE) * 4,
+            sent=len(visible) - len(older),
         )
         summary_id = before.id if (before := view.fold_in_force()) else ""
         gone = [m for m in older if m.id not in kept and m.id != summary_id]

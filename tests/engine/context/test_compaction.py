@@ -252,6 +252,16 @@ def test_the_summary_names_failed_attempts_but_quotes_nobody_else() -> None:
     ]
 
 
+def test_what_is_still_sent_is_not_offered_for_recall() -> None:
+    calls = [ToolCall(f"c{at}", "read_file", f'{{"path": "f{at}"}}') for at in range(2)]
+    results = [
+        ToolResult(id=call.id, call_id=call.id, tool="read_file", status="ok", text="x" * 500) for call in calls
+    ]
+    answers = [AssistantMessage(id=f"a{call.id}", text="", calls=(call,)) for call in calls]
+    said = facts([answers[0], results[0], answers[1], results[1]], (), {}, "", (), 4_000, sent=2)
+    assert "c0: read_file" in said and "c1: read_file" not in said
+
+
 def test_a_cut_never_parts_a_call_from_its_result() -> None:
     messages: list[UserMessage | AssistantMessage | ToolResult] = [UserMessage(id="u", text="x" * 4000)]
     for number in range(6):
