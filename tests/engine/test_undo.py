@@ -47,6 +47,15 @@ async def test_undo_takes_back_what_a_shell_command_changed(tmp_path: Path) -> N
         assert "one" in texts and "two" not in texts
 
 
+async def test_files_in_caches_are_named_last(tmp_path: Path) -> None:
+    command = "mkdir -p __pycache__ d/.pytest_cache; touch __pycache__/x.pyc d/.pytest_cache/y z"
+    async with engine(tmp_path, say(call("shell", command=command)), say("done"), mode="yolo") as it:
+        await it.prompt("go")
+        await it.do(Undo())
+        named = [change.path for change in it.of(Restored)[0].report.restored]
+        assert named == ["z", "__pycache__/x.pyc", "d/.pytest_cache/y"]
+
+
 async def test_redo_is_exact_until_something_new_happens(tmp_path: Path) -> None:
     async with engine(tmp_path, *turns(), say("new"), mode="yolo") as it:
         await it.prompt("one")

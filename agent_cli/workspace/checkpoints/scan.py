@@ -23,6 +23,11 @@ _MOST_COUNTED = 200_000
 _LONGEST_COUNT_S = 0.2
 
 
+def is_in_cache(path: str) -> bool:
+    """Return True if a path is in a cache that its tool recreates."""
+    return not _QUIET.isdisjoint(path.split("/"))
+
+
 class UntrackedFile(msgspec.Struct, frozen=True):
     """A file or symbolic link that is not in the index."""
 
