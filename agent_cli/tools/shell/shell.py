@@ -3,6 +3,7 @@ background job."""
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from typing import Annotated
@@ -65,6 +66,11 @@ class Shell(BasicTool):
             raise ToolError(
                 f"The command has {size:,} bytes; the system takes {_MOST_BYTES:,} at most. Write its text to a"
                 " file with write_file, and run or read the file."
+            )
+        if "patch" in params.command and _PATCHING.search(params.command) and not shutil.which("apply_patch"):
+            raise ToolError(
+                "There is no command apply_patch. Call the tool apply_patch, or edit_file, with paths from the"
+                " workspace root. Nothing was run."
             )
         if "[masked: " in params.command:
             _refuse_masks(params.command)
@@ -144,6 +150,8 @@ def _refuse_masks(command: str) -> None:
         )
 
 
+_PATCHING = lazy_regex(r"(?:^|[;&|\n])[ \t]*apply_?patch[ \t]+(?:<<|['\"]\*\*\* Begin)")
+"""A patch given to a command, as Codex's own prompt teaches, after other commands."""
 _UNNOTICED = "a part of it may have failed, because the sandbox blocked"
 
 
