@@ -53,8 +53,8 @@ class AgentTool(BasicTool):
         child = self._child(params, context.call_id)
         if child.plan.background:
             return ToolOutcome(
-                text=f"{child.plan.name} ({child.plan.id}) works in the background. Its result is told when it is"
-                " there; `agents` shows how far it is.",
+                text=f"{child.plan.name} ({child.plan.id}) works in the background. Its result comes with a later"
+                " step or with the user's next prompt; if your answer needs it, wait for it with `agents`.",
                 display=f"{child.plan.name} works in the background",
             )
         return outcome(child, await self._agents.finished(child))

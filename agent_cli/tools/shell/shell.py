@@ -3,7 +3,6 @@ background job."""
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from typing import Annotated
@@ -67,11 +66,8 @@ class Shell(BasicTool):
                 f"The command has {size:,} bytes; the system takes {_MOST_BYTES:,} at most. Write its text to a"
                 " file with write_file, and run or read the file."
             )
-        if "patch" in params.command and _PATCHING.search(params.command) and not shutil.which("apply_patch"):
-            raise ToolError(
-                "There is no command apply_patch. Call the tool apply_patch, or edit_file, with paths from the"
-                " workspace root. Nothing was run."
-            )
+        if "patch" in params.command and _PATCHING.search(params.command):
+            _refuse_patch()
         if "[masked: " in params.command:
             _refuse_masks(params.command)
         shell = context.shell
@@ -136,6 +132,17 @@ class Shell(BasicTool):
             cwd=str(context.shell.cwd) if context.shell.cwd != came_from else "",
             untrusted=untrusted,
             **blocked,
+        )
+
+
+def _refuse_patch() -> None:
+    """Refuse a patch for a command that does not exist here."""
+    import shutil
+
+    if not shutil.which("apply_patch"):
+        raise ToolError(
+            "There is no command apply_patch. Call the tool apply_patch, or edit_file, with paths from the"
+            " workspace root. Nothing was run."
         )
 
 
