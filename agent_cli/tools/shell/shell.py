@@ -240,7 +240,7 @@ def _news(job: Job | None, ended: bool, start: StartedCommand, context: ToolCont
         yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
         if start.bounds is not None and start.bounds.network == "none":
             who = "only commands" if context.processes.enforced_level.shares_network else "nothing"
-            yield f"{who} can connect to a server in the sandbox: for a browser, the user must start it"
+            yield f"{who} can connect to a server in the sandbox; the user starts one for a browser: !COMMAND"
 
 
 def _kept_output(command: str, start: StartedCommand, context: ToolContext) -> Iterator[str]:
