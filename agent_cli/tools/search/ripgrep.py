@@ -129,7 +129,9 @@ async def ripgrep(context: ToolContext, place: SearchPath, *arguments: str, only
 
         why = await asyncio.to_thread(bad_ignore_file, place.folder, FOR_RIPGREP)
         raise ToolError(f"The search failed (exit code {done.exit_code}){why and ': '}{why}")
-    return _found(done, skipped)
+    from agent_cli.workspace.checkpoints.scan import is_cache
+
+    return _found(done, tuple(name for name in skipped if not is_cache(name)) if skipped else skipped)
 
 
 async def _search(context: ToolContext, place: SearchPath, arguments: tuple[str, ...], only: str) -> Completed:
