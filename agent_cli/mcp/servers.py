@@ -8,6 +8,7 @@ from functools import cached_property
 
 from agent_cli.protocol.client import ServerStatus
 from agent_cli.tools.kit.base import Tool
+from agent_cli.tools.kit.output import counted
 
 from .catalog.offer_store import OfferStore
 from .catalog.tool_selection import allowed_tools, as_new, catalogue, entries, is_always, tokens
@@ -133,7 +134,7 @@ class Servers:
     def news(self) -> dict[str, str]:
         """Return news for the model about servers that connected since the session began."""
         return {
-            f"MCP server {name}": f"connected, {len(self._entries_of(each))} tools; find_tools finds them"
+            f"MCP server {name}": f"connected, {counted(len(self._entries_of(each)), 'tool')}; see find_tools"
             for name, each in self.connections.items()
             if each.known and name not in self._known_before and self._is_usable(each)
         }

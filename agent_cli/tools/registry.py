@@ -14,6 +14,7 @@ from .files.patch import ApplyPatch, PatchInCommand
 from .files.read import ReadFile
 from .files.write import WriteFile
 from .kit.base import ForeignTool, NamesTool, Tool, ToolError, UnknownTool, describe
+from .kit.output import first_of
 from .kit.schema import fields_in_words, object_schema
 from .search.grep_glob import Glob, Grep
 from .search.list_dir import ListDir
@@ -145,9 +146,27 @@ def _read(tool: Tool, written: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         for arguments in _other_readings(tool, written):
             with contextlib.suppress(msgspec.ValidationError):
                 return msgspec.convert(arguments, tool.Params, strict=False), arguments
+        why = _wrong_in(tool, written)
         raise ToolError(
-            f"Wrong arguments for {tool.name}: {error}. Its fields: {fields_in_words(tool.Params)}. {_NOTHING_RUN}"
+            f"Wrong arguments for {tool.name}: {why or error}. Its fields: {fields_in_words(tool.Params)}."
+            f" {_NOTHING_RUN}"
         ) from error
+
+
+def _wrong_in(tool: Tool, written: dict[str, Any]) -> str:
+    """Return what is wrong once the names of other agents are understood, so that these are not blamed."""
+    from .kit.other_names import own_arguments
+
+    schema = object_schema(tool.Params)
+    arguments = own_arguments(schema, _without_nulls(written))
+    unknown = [f"`{key[:40]}`" for key in arguments if key not in schema["properties"]]
+    if len(unknown) > 1:
+        return f"Object contains unknown fields {first_of(unknown, 5)}"
+    try:
+        msgspec.convert(arguments, tool.Params, strict=False)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return ""
 
 
 def _other_readings(tool: Tool, written: dict[str, Any]) -> Iterator[dict[str, Any]]:

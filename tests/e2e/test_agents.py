@@ -240,7 +240,8 @@ def test_a_further_task_goes_on_in_the_same_session(world: World) -> None:
         Reply(text="42."),
         Reply(text="Good."),
     )
-    assert world.run("run", "go").code == 0
+    done = world.run("run", "go")
+    assert done.code == 0 and "general-1: Which number?" in done.err
     assert len(children(world)) == 1
     assert "Remember 42." in json.dumps(world.bodies()[3]["messages"])
 

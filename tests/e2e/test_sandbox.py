@@ -202,6 +202,23 @@ def test_a_background_job_outlives_its_command_and_can_be_reached(world: World) 
         f"{server} & sleep 1; python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8123\").status)'",
     )
     assert "200" in told[0] and "job" in told[0], told[0]
+    assert "only commands can connect to a server in the sandbox" in told[0]
+
+
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_saved_output_is_read_with_tools_and_a_command_on_it_is_no_denied_action(
+    world: World, before: tuple[str, ...]
+) -> None:
+    in_auto_edit(world, "seq 1 50000", before=before)
+    (path,) = (world.state / "spill").glob("*/*.txt")
+    world.script(shell(f"tail -n 1 {path}"), Reply(calls=(Call("grep", {"pattern": "^777$", "path": str(path)}),)))
+    world.script(Reply(text="done"))
+    done = world.run("run", "-c", "go on", "--mode", "auto-edit", "--output-format", "stream-json", before=before)
+    assert (done.code, done.result["denied"]) == (0, []), done.err
+    _, command, searched = outputs(world)
+    assert "use read_file or grep on that path" in command and "blocked" not in command
+    assert "777: 777" in searched
 
 
 @pytest.mark.parametrize("level", ["off", "read-only", "workspace-write"])

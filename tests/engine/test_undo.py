@@ -47,6 +47,25 @@ async def test_undo_takes_back_what_a_shell_command_changed(tmp_path: Path) -> N
         assert "one" in texts and "two" not in texts
 
 
+async def test_files_in_caches_are_named_last(tmp_path: Path) -> None:
+    command = "mkdir -p __pycache__ d/.pytest_cache; touch __pycache__/x.pyc d/.pytest_cache/y z"
+    async with engine(tmp_path, say(call("shell", command=command)), say("done"), mode="yolo") as it:
+        await it.prompt("go")
+        await it.do(Undo())
+        named = [change.path for change in it.of(Restored)[0].report.restored]
+        assert named == ["z", "__pycache__/x.pyc", "d/.pytest_cache/y"]
+
+
+async def test_a_cache_that_ignores_itself_is_no_change(tmp_path: Path) -> None:
+    first = "mkdir -p .pytest_cache/v; echo '*' > .pytest_cache/.gitignore; touch .pytest_cache/v/x z"
+    second = "echo 1 > .pytest_cache/v/x; echo 1 > z"
+    script = say(call("shell", command=first)), say("done"), say(call("shell", command=second)), say("done")
+    async with engine(tmp_path, *script, mode="yolo") as it:
+        for _ in range(2):
+            ended = await it.prompt("run the tests")
+            assert isinstance(ended, TurnCompleted) and [change.path for change in ended.changes] == ["z"]
+
+
 async def test_redo_is_exact_until_something_new_happens(tmp_path: Path) -> None:
     async with engine(tmp_path, *turns(), say("new"), mode="yolo") as it:
         await it.prompt("one")

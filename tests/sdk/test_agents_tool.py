@@ -51,6 +51,7 @@ async def test_a_background_sub_agent_is_listed_guided_waited_for_and_given_more
     begun, listed, read, unnamed, unknown, empty, sent, first, again, second, stopped, last = said
     identifier = begun.partition("(")[2][:8]
     assert begun.startswith(f"general-1 ({identifier}) works in the background.")
+    assert "the user's next prompt; if your answer needs it, wait" in begun
     assert listed.startswith(f"general-1 ({identifier}): ") and listed.endswith(". Task one")
     assert read.startswith("general-1 is ") and "1 steps" not in listed + read
     others = f"The sub-agents are: general-1 ({identifier})."

@@ -256,3 +256,17 @@ def test_unclear_arguments_are_refused(name: str, written: dict[str, Any]) -> No
 def test_arguments_in_our_own_names_stay_as_they_are_written() -> None:
     written = '{"path":  "a", "offset": "3"}'
     assert REGISTRY.read("read_file", written).text == written
+
+
+def test_what_is_wrong_is_said_once_other_names_are_understood() -> None:
+    said = refused("write_file", '{"file_path": "a", "contents": "b", "overwrite": true}')
+    assert "unknown field `overwrite`" in said and "file_path" not in said
+    said = refused("shell", '{"command": ["ls"], "workdir": "/", "timeout_ms": 1}')
+    assert "unknown fields `workdir`, `timeout_ms`." in said
+    said = refused("grep", '{"query": "x", "limit": "many"}')
+    assert "Expected `int | null`" in said or "Expected `int`" in said
+
+
+def test_short_options_of_a_search_are_understood() -> None:
+    _, params = REGISTRY.parse("grep", '{"pattern": "x", "-i": true, "-C": 2, "head_limit": 3}')
+    assert (params.ignore_case, params.context, params.limit) == (True, 2, 3)

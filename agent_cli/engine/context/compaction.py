@@ -8,6 +8,7 @@ result.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +17,7 @@ import msgspec
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.events import Compacted
-from agent_cli.protocol.messages import Message, ToolResult, UserMessage, new_id
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage, new_id
 from agent_cli.protocol.records import CompactionReverted, CompactionSaved, Shortened
 from agent_cli.session import history
 from agent_cli.session.event_bus import TurnScope
@@ -296,6 +297,7 @@ class Compactor:
             self._directory(),
             self._running(),
             int(budget * _FACTS_SHARE) * 4,
+            sent=len(visible) - len(older),
         )
         summary_id = before.id if (before := view.fold_in_force()) else ""
         gone = [m for m in older if m.id not in kept and m.id != summary_id]
@@ -353,9 +355,12 @@ class Compactor:
         return False
 
     def _shortened(self, newest: int, keep_chars: int, turn_id: str) -> Shortened | None:
-        """Return the record of what one step would shorten; None if there is nothing."""
-        results = [m for m in self._session.visible() if isinstance(m, ToolResult)]
-        older = results[: max(0, len(results) - newest)]
+        """Return the record of what one step would shorten; None if there is nothing. Results that the model has
+        not seen stay whole unless `newest` is 0, however many calls it made at once."""
+        visible = self._session.visible()
+        results = [m for m in visible if isinstance(m, ToolResult)]
+        unseen = len(list(takewhile(lambda m: not isinstance(m, AssistantMessage), reversed(visible))))
+        older = results[: max(0, len(results) - max(newest, unseen if newest else 0))]
         long = tuple(r.call_id for r in older if len(r.text) > keep_chars + 200)
         return (
             Shortened(id=new_id("short"), turn_id=turn_id, call_ids=long, keep_chars=keep_chars) if long else None

@@ -70,11 +70,13 @@ def facts(
     directory: str,
     running: Sequence[str],
     room_chars: int,
+    sent: int = 0,
 ) -> str:
     """Return the facts to accompany a summary, the most important first. Each section is truncated to fit.
     `directory` is that of the next command, empty for the workspace's folder; `running` names what goes on in the
-    background."""
+    background. The newest `sent` messages are still sent, so their failures and results are not listed."""
     results = [message for message in active if isinstance(message, ToolResult)]
+    gone = active[: len(active) - sent]
     changed = dict.fromkeys(change.path for result in results for change in result.changes)
     read = {path: hash for path, hash in known_files.items() if not any(path.endswith(f"/{c}") for c in changed)}
     sections = [
@@ -82,12 +84,12 @@ def facts(
         ("Working directory of the next command:", [f"- {directory}"] if directory else []),
         ("Running in the background:", [f"- {each}" for each in running]),
         ("Files changed so far (newest first):", [f"- {path}" for path in _newest(changed)]),
-        ("Failed attempts (newest first):", _failed(active)),
+        ("Failed attempts (newest first):", _failed(gone)),
         (
             "Files read, with the hash of what was seen (newest first):",
             [f"- {path} {read[path][:_HASH_CHARS]}" for path in _newest(read)],
         ),
-        ("Earlier results (newest first; recall ID shows one in full):", recallable(active)[::-1]),
+        ("Earlier results (newest first; recall ID shows one in full):", recallable(gone)[::-1]),
     ]
     return "\n".join(_fitting([(title, rows) for title, rows in sections if rows], room_chars))
 
@@ -131,8 +133,9 @@ def _failed(active: Sequence[Message]) -> list[str]:
 
 
 def _why(result: ToolResult) -> str:
-    """Return the last line of a failed result, before the notes that the agent adds. The words of others would
-    lose their marks here, so they are left out."""
+    """Return the last line of a command that failed, before the notes that the agent adds; of other calls the
+    first, which says what was wrong. The words of others would lose their marks here, so they are left out."""
     lines = [] if result.untrusted else result.text.strip().splitlines()
-    said = next((line for line in reversed(lines) if not _NOTE.fullmatch(line)), "")
+    ordered = lines if result.exit_code is None else reversed(lines)
+    said = next((line for line in ordered if not _NOTE.fullmatch(line)), "")
     return said.strip() or (result.status if result.exit_code is None else f"exit code {result.exit_code}")

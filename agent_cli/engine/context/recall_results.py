@@ -7,7 +7,7 @@ from pathlib import Path
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
 from agent_cli.protocol.records import AnyRecord, CompactionSaved
 from agent_cli.tools.kit.base import ToolContext
-from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens, spill_path, was_cut
+from agent_cli.tools.kit.output import bounded, keep_whole, opened_by, result_tokens, spill_path, was_cut
 
 _MAX_LISTED = 30
 _LEAST_CHARS = 400
@@ -20,7 +20,7 @@ def truncate_result(text: str, context: ToolContext, call_id: str) -> str:
     if result_tokens(text) <= context.max_tokens():
         return text
     path = keep_whole(context.spill_dir, call_id, text, context.redactor)
-    where = f"recall {call_id} shows it" if path is None else f"{path} or recall {call_id}"
+    where = f"recall {call_id} shows it" if path is None else f"{opened_by(path)} or recall {call_id}"
     return bounded(text, context.max_tokens(), where)
 
 

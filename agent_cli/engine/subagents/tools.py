@@ -42,7 +42,7 @@ class AgentTool(BasicTool):
         self.description = f"{_ABOUT}\nTypes:\n{types}"
 
     def title(self, params: AgentParams) -> str:
-        return f"{params.type}: {' '.join(params.task.split())}"
+        return f"{params.resume or params.type}: {' '.join(params.task.split())}"
 
     async def run(self, params: AgentParams, context: ToolContext) -> ToolOutcome:
         if not params.task.strip():
@@ -53,8 +53,8 @@ class AgentTool(BasicTool):
         child = self._child(params, context.call_id)
         if child.plan.background:
             return ToolOutcome(
-                text=f"{child.plan.name} ({child.plan.id}) works in the background. Its result is told when it is"
-                " there; `agents` shows how far it is.",
+                text=f"{child.plan.name} ({child.plan.id}) works in the background. Its result comes with a later"
+                " step or with the user's next prompt; if your answer needs it, wait for it with `agents`.",
                 display=f"{child.plan.name} works in the background",
             )
         return outcome(child, await self._agents.finished(child))

@@ -62,8 +62,10 @@ class ApprovalGate:
         the result."""
         assert pending.tool is not None
         try:
+            title = pending.tool.title(pending.params) or pending.tool.name
+            pending.authorized = msgspec.structs.replace(pending.authorized, title=title)
             pending.authorized = authorize_call(
-                pending.tool, pending.params, self._context, self._permissions, self._revision()
+                title, pending.tool, pending.params, self._context, self._permissions, self._revision()
             )
         except Exception as error:
             pending.result = failure(pending, "failed", describe(error))
@@ -321,4 +323,5 @@ class ApprovalGate:
 
 def _denied(pending: PendingCall, verdict: Deny) -> ToolResult:
     """Return the result of a call that a rule or the mode denies."""
-    return failure(pending, "denied", f"Denied: {verdict.reason}. Decided by: {verdict.rule}.", verdict.rule)
+    said = f"Denied: {verdict.reason}. Decided by: {verdict.rule}."
+    return failure(pending, "denied", f"{said} Nothing was run.", verdict.rule, said)

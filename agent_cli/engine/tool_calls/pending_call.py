@@ -84,14 +84,13 @@ class AuthorizedCall(msgspec.Struct, frozen=True):
 
 
 def authorize_call(
-    tool: Tool, params: Any, context: ToolContext, permissions: Permissions, revision: Hashable
+    title: str, tool: Tool, params: Any, context: ToolContext, permissions: Permissions, revision: Hashable
 ) -> AuthorizedCall:
     """Determine the actions of a call from its parameters, and the policy's verdict on them.
 
     Raises:
-        Exception: any error the tool raises while computing its title or actions.
+        Exception: any error the tool raises while computing its actions.
     """
-    title = tool.title(params) or tool.name
     actions = tuple(tool.actions(params, context))
     verdicts = [permissions.authorize(action) for action in actions]
     may_tell = all(
@@ -304,7 +303,9 @@ def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
     ways += ["another --mode"] if verdict.by_mode else []
     allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only the user can allow it. "
     why = f"{verdict.reason}, and nobody is there to approve it (decided by {verdict.rule}). {allowed}".strip()
-    advice = "Do not try to work around this; continue without it, or say what the user should allow."
+    advice = (
+        "Nothing was run. Do not try to work around this; continue without it, or say what the user should allow."
+    )
     return failure(pending, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
 
 

@@ -280,7 +280,7 @@ class ToolRunner:
         authorized = pending.authorized
         if isinstance(authorized.verdict, Deny):
             reason, rule = authorized.verdict.reason, authorized.verdict.rule
-            pending.result = failure(pending, "denied", f"Denied: {reason}.", rule)
+            pending.result = failure(pending, "denied", f"Denied: {reason}. Nothing was run.", rule)
             return
         if (late := self._gate.out_of_order(pending)) is not None:
             pending.result = late

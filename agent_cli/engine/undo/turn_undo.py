@@ -426,6 +426,7 @@ class TurnUndo:
                     "is restored stays so"
                 )
         self._left_alone = _decidable(report)
+        report = _caches_last(report)
         if not memory:
             return report
         blocks = self._memory.put_all_back(memory)
@@ -447,7 +448,7 @@ class TurnUndo:
         restored = tuple(
             FileChange(each.path, each.kind, *counts.get(each.path, (0, 0))) for each in report.restored
         )
-        return msgspec.structs.replace(report, restored=restored)
+        return _caches_last(msgspec.structs.replace(report, restored=restored))
 
     def _prompted(self, turn_ids: tuple[str, ...]) -> set[str]:
         """Return those of the turns that count and began with a prompt."""
@@ -519,3 +520,11 @@ def _naming(uncovered: Sequence[str], report: RestoreReport) -> RestoreReport:
 
 def _decidable(report: RestoreReport) -> frozenset[str]:
     return frozenset(conflict.path for conflict in report.conflicts if conflict.decidable)
+
+
+def _caches_last(report: RestoreReport) -> RestoreReport:
+    """Return the report with files in caches last, since lists of it are truncated."""
+    from agent_cli.workspace.checkpoints.scan import is_in_cache
+
+    restored = tuple(sorted(report.restored, key=lambda change: is_in_cache(change.path)))
+    return msgspec.structs.replace(report, restored=restored)

@@ -18,7 +18,7 @@ from agent_cli.tools.kit.base import (
     ToolError,
     ToolOutcome,
 )
-from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
+from agent_cli.tools.kit.output import bounded, keep_whole, opened_by, result_tokens
 
 from ..catalog.changes import changed_parts, definition_diff
 from ..types.client import ServerError
@@ -166,7 +166,7 @@ class ServerTool(ForeignTool, NeedsPreparation):
         most = self._link.definition.max_result_tokens
         if most and most < context.max_tokens() and result_tokens(text) > most:
             path = keep_whole(context.spill_dir, context.call_id, text, context.redactor)
-            text = bounded(text, most, f"{path} or recall {context.call_id}" if path else "")
+            text = bounded(text, most, f"{opened_by(path)} or recall {context.call_id}" if path else "")
         shown = bounded(text, context.max_tokens(), "")
         return ToolOutcome(text=text, display=shown, ok=not outcome.is_error, images=outcome.images)
 

@@ -59,7 +59,7 @@ class ReadFile(BasicTool):
         return params.path
 
     def actions(self, params: ReadParams, context: ToolContext) -> tuple[Action, ...]:
-        place = locate(context, params.path)
+        place = locate(context, params.path, existing=True)
         return (ReadPath(place.real, place.shown),)
 
     async def preview(self, params: ReadParams, context: ToolContext) -> Preview:

@@ -170,7 +170,7 @@ def _not_found(view: LineView, old: str, new: str, missing: search.Missing, word
         said = f"{what} does not occur in {shown}."
     if missing.skipped:
         said += f" (In files over {search.MAX_LAX_CHARS / 1e6:.0f} MB only exact text is found.)"
-    return f"{said} Nothing was changed. {nearest_region(view.text, old)}"
+    return f"{said} Nothing was changed.\n{nearest_region(view.text, old)}"
 
 
 def typography_remark(removed: str, added: str, elsewhere: str, name: str) -> str:

@@ -18,6 +18,8 @@ from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome, 
 from . import file_change
 
 _MAX_SHOWN_LINES = 120
+_MAX_SHOWN_CHARS = 4000
+"""Maximum size of a file that is shown to a model that would replace it without having read it."""
 
 
 class WriteParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,11 +103,24 @@ def _base(place: Resolved, before: TextFile, context: ToolContext) -> str:
     if hash == before.hash or not before.text:
         return before.text
     if hash is None:
-        raise ToolError(f"{place.shown} exists and you have not read it. Read it before you replace it.")
+        raise _unread(place, before, context)
     base = file_change.known_text(context, hash)
     if base is None:
         raise ToolError(f"{place.shown} has changed since you read it. Read it again before you replace it.")
     return base
+
+
+def _unread(place: Resolved, before: TextFile, context: ToolContext) -> ToolError:
+    """Return the refusal to replace a file that the model has not read. It shows a small one, which counts as
+    read."""
+    said = f"{place.shown} exists and you have not read it. Nothing was written."
+    if place.real.endswith(".ipynb"):
+        return ToolError(f"{said} Change a notebook's JSON with edit_file; grep shows its lines.")
+    if len(before.text) > _MAX_SHOWN_CHARS:
+        return ToolError(f"{said} Read it before you replace it.")
+    said = f"{said} Send your content again if it replaces all of this:\n{before.text}"
+    seen = file_change.PlannedChange(place, before, before.text, before.text).seen(context)
+    return file_change.StaleFileError(said, seen)
 
 
 def _merged(

@@ -55,6 +55,8 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("regex", "regexp", "query", "searchpattern", "globpattern"), ("pattern",)),
     **dict.fromkeys(("include", "includepattern", "filepattern"), ("glob",)),
     **dict.fromkeys(("headlimit", "maxresults"), ("limit",)),
+    "i": ("ignore_case",),
+    "c": ("context",),
     **dict.fromkeys(("input", "patchtext", "diff"), ("patch",)),
     **dict.fromkeys(("todos", "plan"), ("items",)),
     **dict.fromkeys(("content", "step"), ("text",)),

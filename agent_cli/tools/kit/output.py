@@ -95,6 +95,11 @@ def spill_path(folder: Path, name: str) -> Path:
     return folder / f"{file_stem(name)}.txt"
 
 
+def opened_by(path: Path) -> str:
+    """Return a path for the model with the tools that open it: commands in the sandbox do not see these files."""
+    return f"{path} (for read_file and grep)"
+
+
 def was_cut(text: str) -> bool:
     """Return True if the middle of a result was left out."""
     return re.search(r"^\[… .{1,80} left out here.* …\]$", text, re.MULTILINE) is not None
@@ -190,7 +195,7 @@ class OutputLog:
         if self._chars <= self._budget:
             return self._head
         tail = _tail(self._tail, int(self._budget * (1 - _HEAD_SHARE)))
-        where = str(self.path) if self.path else ""
+        where = opened_by(self.path) if self.path else ""
         if self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
             where = f"{where or 'nowhere'} ({self.error or 'its first 64 MB only'})"
         return _joined(self._head, tail, self._chars, self._breaks, where)
@@ -217,7 +222,7 @@ class OutputLog:
             return f"[its output cannot be read: {error.strerror or error}]"
         self._read_bytes += len(data)
         self._tail, self._unread_chars = "", 0
-        return bounded(data.decode("utf-8", "replace"), self._budget // CHARS_PER_TOKEN, str(self.path))
+        return bounded(data.decode("utf-8", "replace"), self._budget // CHARS_PER_TOKEN, opened_by(self.path))
 
     def _unread_end(self) -> str:
         """Return the end of the unread output when the file does not contain it, with a note on what is

@@ -31,7 +31,11 @@ MAX_OUTPUT_BYTES = 8_000_000
 _LOG_GRACE_S = 0.3
 """Seconds that the log may take longer than the search."""
 _LOG_TIMEOUT_S = 10.0
-_IGNORING = lazy_regex(rb"ignoring (?:\./)?(.+?): Ignore\(IgnoreMatch\(Gitignore\(Glob \{ from: ")
+_IGNORING = lazy_regex(
+    rb"ignoring (?:\./)?(.+?): Ignore\(IgnoreMatch\(Gitignore\(Glob \{ from: "
+    rb"""(?:Some\("(?:\./)?([^"]+/)\.gitignore"\), original: "\*",)?"""
+)
+"""What is ignored, and the folder of the list that ignores all beside it, as tools write it into their caches."""
 _SHARED = ("--no-config", "--hidden", "--glob=!.git", "--color=never")
 _BOUNDED = "ulimit -v 4000000 2>/dev/null; exec"
 """KB limit on memory: an ignore file may be a link to an endless device, which ripgrep reads as one line."""
@@ -78,7 +82,7 @@ class SearchTool(BasicTool):
     """Preview text, with `{path}` and `{pattern}`."""
 
     def actions(self, params: Any, context: ToolContext) -> tuple[Action, ...]:
-        where = locate(context, params.path or ".")
+        where = locate(context, params.path or ".", existing=True)
         return (ReadPath(where.real, where.shown),)
 
     async def preview(self, params: Any, context: ToolContext) -> Preview:
@@ -125,7 +129,9 @@ async def ripgrep(context: ToolContext, place: SearchPath, *arguments: str, only
 
         why = await asyncio.to_thread(bad_ignore_file, place.folder, FOR_RIPGREP)
         raise ToolError(f"The search failed (exit code {done.exit_code}){why and ': '}{why}")
-    return _found(done, skipped)
+    from agent_cli.workspace.checkpoints.scan import is_cache
+
+    return _found(done, tuple(name for name in skipped if not is_cache(name)) if skipped else skipped)
 
 
 async def _search(context: ToolContext, place: SearchPath, arguments: tuple[str, ...], only: str) -> Completed:
@@ -184,7 +190,9 @@ async def ignored_paths(context: ToolContext, place: SearchPath, *arguments: str
         )
     except (ProcessError, TimeoutError):
         return None
-    names = (os.fsdecode(line.group(1)) for line in _IGNORING.finditer(done.stderr))
+    found = (line.groups(b"") for line in _IGNORING.finditer(done.stderr))
+    whole = (cache[:-1] if cache and name.startswith(cache) else name for name, cache in found)
+    names = map(os.fsdecode, dict.fromkeys(whole))
     hidden = context.workspace.access_lists
     return tuple(sorted(name for name in names if hidden.verdict(str(place.folder / name)) is None))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_cli.protocol.lazy_regex import lazy_regex
+from agent_cli.protocol.paths import is_inside
 from agent_cli.sandbox.process.runner import Running, shell_program
 from agent_cli.sandbox.profile.confinement import Confinement
 
@@ -31,6 +32,11 @@ class StartedCommand(msgspec.Struct, frozen=True):
     """Earlier changes by background commands that would run later."""
     proxied: int | None
     """Number of connections to allowed hosts before the start; None if the command cannot make any."""
+
+    @property
+    def bounds(self) -> Confinement | None:
+        """The confinement, unless it only hides files."""
+        return self.confinement if self.confinement is not None and self.confinement.is_bounded else None
 
 
 async def start_command(
@@ -149,7 +155,7 @@ def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolC
     """Return what the sandbox blocked, as fields of the outcome; none if the command failed for another reason or
     not at all. A pipe that ends with 0 has failed if one of its parts has: `make 2>&1 | tail` is a usual line."""
     is_piped = not start.running.exit_code
-    code = start.running.exit_code or next((code for code in context.shell.pipe if code not in (0, _CUT_OFF)), 0)
+    code = start.running.exit_code or next((code for code in context.shell.pipe if code not in (0, CUT_OFF)), 0)
     if start.confinement is None or not code:
         return {}
     refused = context.egress.take_refused() if context.egress and start.proxied is not None else ()
@@ -160,6 +166,8 @@ def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolC
     found = detect_denial(code, output, _as_held(start.confinement, context), str(cwd))
     if found is None or (is_piped and found.kind == "read" and _SEARCHES.search(output)):
         return {}
+    if found.kind == "read" and is_inside(found.subject, (str(context.spill_dir),)):
+        return {}  # output that was saved: other tools read it without a question
     words = _in_words(found)
     if found.kind != "network":
         return {"blocked": words}
@@ -192,7 +200,7 @@ def _in_words(denial: "Denial") -> str:
 
 _SEARCHES = lazy_regex(r"^(?:\S*/)?(?:e?grep|rg|ag|find|fd|ls|du|tree|wc|file|head|tail|cat|diff): ", re.MULTILINE)
 """What said that it met a hidden file has read the others, and its pipe has not failed."""
-_CUT_OFF = 128 + 13
+CUT_OFF = 128 + 13
 """Exit code of a program that wrote to a pipe without a reader."""
 _KEPT_FROM = {
     "write": "writing",

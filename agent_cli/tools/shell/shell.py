@@ -18,7 +18,14 @@ from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import OutputLog
 from .background_jobs import MAX_RUNNING, Job
 from .brought_text import brings_text
-from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command, unnoticed_denial
+from .command_start import (
+    CUT_OFF,
+    StartedCommand,
+    notes_on_changes,
+    sandbox_denial,
+    start_command,
+    unnoticed_denial,
+)
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -59,6 +66,8 @@ class Shell(BasicTool):
                 f"The command has {size:,} bytes; the system takes {_MOST_BYTES:,} at most. Write its text to a"
                 " file with write_file, and run or read the file."
             )
+        if "patch" in params.command and _PATCHING.search(params.command):
+            _refuse_patch()
         if "[masked: " in params.command:
             _refuse_masks(params.command)
         shell = context.shell
@@ -98,7 +107,7 @@ class Shell(BasicTool):
         person = [
             *moved,
             *_end(running, job, ended, time.monotonic() - begun, context),
-            *_news(job, ended, context),
+            *_news(job, ended, start, context),
         ]
         untrusted = _untrusted_source(params.command, start, context)
         person += await notes_on_changes(start, context, untrusted)
@@ -106,7 +115,7 @@ class Shell(BasicTool):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
-        model = [*person, *_place(context, lost, ended)]
+        model = [*person, *_place(context, lost, ended), *_kept_output(params.command, start, context)]
         if context.leaves:
             model.append("it ran outside the sandbox, with the variables of the agent's start")
         output = log.text().rstrip("\n") or "(no output)"
@@ -126,6 +135,17 @@ class Shell(BasicTool):
         )
 
 
+def _refuse_patch() -> None:
+    """Refuse a patch for a command that does not exist here."""
+    import shutil
+
+    if not shutil.which("apply_patch"):
+        raise ToolError(
+            "There is no command apply_patch. Call the tool apply_patch, or edit_file, with paths from the"
+            " workspace root. Nothing was run."
+        )
+
+
 def _refuse_masks(command: str) -> None:
     """Refuse placeholders for secrets: the command would use them, or write them over the secrets."""
     from agent_cli.redaction.redactor import PLACEHOLDER
@@ -137,6 +157,8 @@ def _refuse_masks(command: str) -> None:
         )
 
 
+_PATCHING = lazy_regex(r"(?:^|[;&|\n])[ \t]*apply_?patch[ \t]+(?:<<|['\"]\*\*\* Begin)")
+"""A patch given to a command, as Codex's own prompt teaches, after other commands."""
 _UNNOTICED = "a part of it may have failed, because the sandbox blocked"
 
 
@@ -209,13 +231,22 @@ def _end(running: Running, job: Job | None, ended: bool, took_s: float, context:
         yield f"still running after {took_s:.1f} s"
 
 
-def _news(job: Job | None, ended: bool, context: ToolContext) -> Iterator[str]:
+def _news(job: Job | None, ended: bool, start: StartedCommand, context: ToolContext) -> Iterator[str]:
     """Yield notes not obvious from the output and the exit code."""
-    if ended and len(context.shell.pipe) > 1 and any(context.shell.pipe):
+    if ended and len(context.shell.pipe) > 1 and any(code not in (0, CUT_OFF) for code in context.shell.pipe):
         yield f"exit codes of the parts of the pipe: {', '.join(map(str, context.shell.pipe))}"
     if job is not None:
         what = "a process it started is still running" if ended else "it continues"
         yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
+        if start.bounds is not None and start.bounds.network == "none":
+            who = "only commands" if context.processes.enforced_level.shares_network else "nothing"
+            yield f"{who} can connect to a server in the sandbox; the user starts one for a browser: !COMMAND"
+
+
+def _kept_output(command: str, start: StartedCommand, context: ToolContext) -> Iterator[str]:
+    """Yield how to read output that was saved, if a command in the sandbox tried to: it sees none of our files."""
+    if start.bounds is not None and str(context.spill_dir) in command:
+        yield "commands do not see saved output: use read_file or grep on that path"
 
 
 def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:

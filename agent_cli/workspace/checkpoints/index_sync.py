@@ -293,7 +293,9 @@ class WorkTree:
             asked = [folder for folder in found.unknown if folder not in known and folder not in skip]
             if not (within or asked):
                 break
-            ignored = await self.ignored(asked) if asked else set()
+            caches = {f"{folder}/.gitignore": folder for folder in asked if scan.is_cache(folder)}
+            ignored = await self.ignored([*asked, *caches]) if asked else set()
+            ignored = {caches.get(path, path) for path in ignored}  # a cache that ignores itself, and all in it
             for folder in sorted(ignored):
                 small += await self._weighed(folder, found)
             starts = within + [folder for folder in asked if folder not in ignored]

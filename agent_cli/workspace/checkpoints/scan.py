@@ -23,6 +23,16 @@ _MOST_COUNTED = 200_000
 _LONGEST_COUNT_S = 0.2
 
 
+def is_cache(folder: str) -> bool:
+    """Return True if a folder is a cache that its tool recreates."""
+    return folder.rpartition("/")[2] in _QUIET
+
+
+def is_in_cache(path: str) -> bool:
+    """Return True if a path is in such a cache."""
+    return not _QUIET.isdisjoint(path.split("/"))
+
+
 class UntrackedFile(msgspec.Struct, frozen=True):
     """A file or symbolic link that is not in the index."""
 
@@ -189,7 +199,7 @@ def measured(top: str, folder: str) -> Ignored:
     """Return the contents of an ignored folder, and whether it is small enough to save. Folders of installed
     packages and caches are never saved, and only entered to count files."""
     name = folder.rpartition("/")[2]
-    if name in _QUIET:
+    if is_cache(folder):
         return Ignored([], {}, 0, " ")
     found = Ignored([], {}, 0)
     if name in _INSTALLED:

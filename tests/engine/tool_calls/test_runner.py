@@ -409,3 +409,21 @@ async def test_a_search_keeps_back_what_the_rules_deny(tmp_path: Path) -> None:
 def test_the_default_registry_asks_the_user_only_where_one_is_there() -> None:
     assert "ask_user" in default_registry(interactive=True).names
     assert "ask_user" not in default_registry(interactive=False).names
+
+
+async def test_a_call_whose_actions_cannot_be_determined_is_shown_with_its_title(tmp_path: Path) -> None:
+    script = say(call("web_fetch", url="http://localhost:1/a")), say("done")
+    async with engine(tmp_path, *script) as it:
+        await it.prompt("go")
+        (finished,) = it.of(ToolCallFinished)
+        assert (finished.status, finished.title) == ("failed", "http://localhost:1/a")
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask"])
+async def test_the_model_is_told_that_no_part_of_a_denied_line_ran(tmp_path: Path, mode: Mode) -> None:
+    script = say(call("shell", command="touch first && curl http://198.51.100.7")), say("done")
+    async with engine(tmp_path, *script, mode=mode, interactive=False) as it:
+        await it.prompt("go")
+        (finished,) = it.of(ToolCallFinished)
+        assert finished.status == "denied" and "Nothing was run." in finished.text
+        assert "Nothing was run." not in finished.display and not (it.root / "first").exists()

@@ -233,7 +233,7 @@ async def test_a_long_result_is_cut_to_the_servers_bound_and_kept_whole(demo: De
         await it.prompt("go")
         (result,) = results(it)
         assert len(result.text) < 1_500
-        kept = re.search(r"(/\S+\.txt) or recall", result.text)
+        kept = re.search(r"(/\S+\.txt) \(for read_file and grep\) or recall", result.text)
         assert kept is not None and Path(kept[1]).read_text(encoding="utf-8") == "x" * 50_000
         assert it.context.recall(result.call_id) == ("x" * 50_000, result.untrusted)
 

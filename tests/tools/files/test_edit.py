@@ -48,7 +48,7 @@ async def test_edits_apply_in_order_all_or_none(context: ToolContext, root: Path
     await call(context, "edit_file", path="f", edits=[edit("one", "three"), edit("three two", "four")])
     assert (root / "f").read_bytes() == b"four\n"
     said = await refused(context, edit("four", "five"), edit("six", "seven"))
-    assert said.startswith("edit 2 of 2: `old` does not occur in f. Nothing was changed.")
+    assert said.startswith("edit 2 of 2: `old` does not occur in f. Nothing was changed.\n")
 
 
 async def test_several_matches_are_refused_with_their_lines_or_all_replaced(

@@ -54,7 +54,7 @@ async def test_what_a_notebook_shows_is_not_enough_to_replace_it(context: ToolCo
     write(root / "n.ipynb", cell("code", "plot()", outputs=[picture]))
     before = (root / "n.ipynb").read_bytes()
     assert not (await call(context, "read_file", path="n.ipynb")).seen
-    with pytest.raises(ToolError, match="Read it before you replace it"):
+    with pytest.raises(ToolError, match="Change a notebook's JSON with edit_file"):
         await call(context, "write_file", path="n.ipynb", content='{"cells":[],"nbformat":4,"metadata":{}}')
     assert (root / "n.ipynb").read_bytes() == before
 

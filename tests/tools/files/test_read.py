@@ -239,3 +239,14 @@ async def test_a_file_read_in_pages_can_be_merged_with_what_others_change(
 async def test_what_the_system_does_not_give_out_is_told(context: ToolContext, path: str) -> None:
     with pytest.raises(ToolError, match=path):
         await call(context, "read_file", path=path)
+
+
+@pytest.mark.parametrize("tool", ["read_file", "list_dir", "grep", "glob", "edit_file"])
+async def test_a_path_from_the_folder_of_the_commands_is_named_in_full(
+    context: ToolContext, root: Path, tool: str
+) -> None:
+    (root / "sub" / "deep").mkdir(parents=True)
+    await call(context, "shell", command="cd sub")
+    more = {"grep": {"pattern": "x"}, "glob": {"pattern": "x"}, "edit_file": {"edits": [{"old": "x", "new": "y"}]}}
+    with pytest.raises(ToolError, match=r"start at the workspace root\. Did you mean sub/deep"):
+        await call(context, tool, path="deep", **more.get(tool, {}))

@@ -25,9 +25,12 @@ async def test_a_new_file_is_created_with_its_folders(context: ToolContext, root
 
 async def test_overwriting_needs_a_read_of_the_present_content(context: ToolContext, root: Path) -> None:
     (root / "f").write_bytes(b"old\n")
-    with pytest.raises(ToolError, match="you have not read it"):
+    with pytest.raises(ToolError, match="Read it before you replace it"):
+        (root / "long").write_bytes(b"old\n" * 2000)
+        await call(context, "write_file", path="long", content="new\n")
+    with pytest.raises(ToolError, match=r"you have not read it\. Nothing was written\..*all of this:\nold\n$"):
         await call(context, "write_file", path="f", content="new\n")
-    await call(context, "read_file", path="f")
+    assert (root / "f").read_bytes() == b"old\n"
     outcome = await call(context, "write_file", path="f", content="new\n")
     assert outcome.changes == (FileChange(path="f", kind="modified", added=1, removed=1),)
     await call(context, "write_file", path="f", content="newer\n")

@@ -45,6 +45,28 @@ async def test_grep_groups_by_file_and_names_what_it_skipped(context: ToolContex
     )
 
 
+async def test_a_cache_that_ignores_itself_is_named_as_one_folder(context: ToolContext, tree: Path) -> None:
+    (tree / "src" / ".cache" / "deep").mkdir(parents=True)
+    for name in (".gitignore", "TAG", "deep/a"):
+        (tree / "src" / ".cache" / name).write_text("*\n", encoding="utf-8")
+    outcome = await call(context, "grep", pattern="main")
+    assert outcome.text.endswith("[3 ignored files or folders skipped: debug.log, node_modules, src/.cache]")
+    (tree / ".gitignore").write_text("*\n", encoding="utf-8")
+    above = await call(context, "glob", pattern="*.none", path="src")
+    assert above.text.endswith("skipped: src/.cache, src/app.js, src/app.py, src/deep]")
+
+
+async def test_caches_of_usual_tools_are_not_worth_a_note(context: ToolContext, tree: Path) -> None:
+    with (tree / ".gitignore").open("a", encoding="utf-8") as file:
+        file.write("__pycache__/\n")
+    for place in ("src/__pycache__/a.pyc", ".ruff_cache/.gitignore"):
+        (tree / place).parent.mkdir()
+        (tree / place).write_text("*\n", encoding="utf-8")
+    assert (await call(context, "grep", pattern="main")).text.endswith(SKIPPED)
+    listed = await call(context, "list_dir", depth=3)
+    assert "__pycache__/ (ignored)" in listed.text and ".ruff_cache/ (ignored)" in listed.text
+
+
 async def test_grep_with_context(context: ToolContext, tree: Path) -> None:
     (tree / "many").write_text("x\n1\n2\n3\n4\nx\n", encoding="utf-8")
     outcome = await call(context, "grep", pattern="x", path="many", context=1)

@@ -181,3 +181,11 @@ async def test_a_command_with_the_placeholder_of_a_secret_is_refused_before_it_r
 async def test_a_command_that_cannot_start_is_an_error(context: ToolContext) -> None:
     with pytest.raises(ToolError, match="NUL character"):
         await call(context, "shell", command="echo \0")
+
+
+@pytest.mark.parametrize("line", ["cd sub && apply_patch <<'E'\n{}\nE", "true; apply_patch '{}'"])
+async def test_a_patch_behind_other_commands_is_answered_with_the_tool(context: ToolContext, line: str) -> None:
+    patch = "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"
+    with pytest.raises(ToolError, match="Call the tool apply_patch"):
+        await call(context, "shell", command=line.format(patch))
+    assert (await call(context, "shell", command="echo apply_patch; grep -r apply_patch . | cat")).ok

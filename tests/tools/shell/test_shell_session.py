@@ -120,6 +120,10 @@ async def test_every_part_of_a_pipe_is_reported(context: ToolContext, command: s
     assert outcome.exit_code == 0 and f"exit codes of the parts of the pipe: {parts}" in outcome.text
 
 
+async def test_a_part_cut_off_by_the_end_of_its_pipe_has_not_failed(context: ToolContext) -> None:
+    assert "parts of the pipe" not in (await call(context, "shell", command="yes | head -1")).text
+
+
 async def test_a_pipe_without_failure_is_not_worth_a_word(context: ToolContext) -> None:
     assert "pipe" not in await said(context, "echo a | cat")
 
