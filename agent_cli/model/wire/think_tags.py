@@ -71,8 +71,8 @@ class LoneClose:
         """What may be the tag, or the beginning of it."""
 
     def split(self, piece: str, *, is_last: bool) -> tuple[str, str | None]:
-        """Return the text that is certain now, and what follows the tag if there is one. A piece without it or one of
-        `STARTS` at its end need not be passed while nothing is held."""
+        """Return the text that is certain now, and what follows the tag if there is one. While nothing is held, a
+        piece without the tag or one of `STARTS` at its end need not be passed."""
         text, self.held = self.held + piece, ""
         before, tag, after = text.partition(CLOSE)
         if tag and (after or is_last):
