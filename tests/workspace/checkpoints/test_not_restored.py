@@ -48,6 +48,18 @@ async def test_a_socket_that_was_made_stays_and_is_named(root: Path, monkeypatch
     assert report.conflicts == (Conflict("s", "not covered by undo: a socket", decidable=False),)
 
 
+async def test_empty_folders_too_deep_to_save_are_named(root: Path) -> None:
+    deep = root / "/".join(["d"] * 60)
+    deep.mkdir(parents=True)
+    checkpoints = make(root)
+    before = await checkpoints.take()
+    sh(root, "rm -r d; printf x > alone")
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
+    (lost,) = report.conflicts
+    assert lost.reason == "not covered by undo: it is too deep" and not lost.decidable
+    assert (root / lost.path).parent.is_dir() and str(deep).startswith(str(root / lost.path))
+
+
 async def test_a_file_in_the_place_of_a_pipe_goes_and_the_pipe_is_named(root: Path) -> None:
     os.mkfifo(root / "p")
     checkpoints = make(root)
