@@ -168,3 +168,24 @@ async def test_a_name_that_git_refuses_is_named(root: Path) -> None:
     report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     expected = Conflict(".GIT", "not covered by undo: a name that git does not save", decidable=False)
     assert report.conflicts == (expected,)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_what_root_brings_back_in_the_workspace_of_somebody_else_is_theirs_again(root: Path) -> None:
+    """Not what others may not read: it may have been a secret of root's."""
+    for name in ("open/inner/f", "shut/f", "private"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x", encoding="utf-8")
+    (root / "empty").mkdir()
+    (root / "shut").chmod(0o700)
+    (root / "private").chmod(0o640)
+    sh(root, "chown -R 1234:1235 .")
+    checkpoints = make(root)
+    before = await checkpoints.take()
+    sh(root, "rm -r open shut private empty alone")
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
+    assert report.notes == ("owners are not restored; these belong to root now: private, shut",)
+    for name in ("open", "open/inner", "open/inner/f", "empty", "alone"):
+        assert ((root / name).stat().st_uid, (root / name).stat().st_gid) == (1234, 1235), name
+    for name in ("shut", "shut/f", "private"):
+        assert (root / name).stat().st_uid == 0, name
