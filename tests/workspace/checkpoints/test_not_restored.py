@@ -179,12 +179,14 @@ async def test_what_root_brings_back_in_the_workspace_of_somebody_else_is_theirs
     (root / "empty").mkdir()
     (root / "shut").chmod(0o700)
     (root / "private").chmod(0o640)
-    sh(root, "chown -R 1234:1235 .")
+    (root / "program").write_text("x", encoding="utf-8")
+    sh(root, "chown -R 1234:1235 . && chmod 4711 program")
     checkpoints = make(root)
     before = await checkpoints.take()
-    sh(root, "rm -r open shut private empty alone")
+    sh(root, "rm -r open shut private program empty alone")
     report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
-    assert report.notes == ("owners are not restored; these belong to root now: private, shut",)
+    assert report.notes == ("owners are not restored; these belong to root now: private, program, shut",)
+    assert (root / "program").stat().st_mode & 0o7777 == 0o711, "else it would run as root"
     for name in ("open", "open/inner", "open/inner/f", "empty", "alone"):
         assert ((root / name).stat().st_uid, (root / name).stat().st_gid) == (1234, 1235), name
     for name in ("shut", "shut/f", "private"):
