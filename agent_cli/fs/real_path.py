@@ -17,19 +17,26 @@ class RealPaths:
         Raises:
             ValueError: the path contains a NUL.
         """
+        missing: list[tuple[str, str]] = []
         known = self._known.get(path)
-        if known is None:
-            known = self._known[path] = self._looked_up(path)
+        while known is None:
+            folder, slash, name = path.rpartition("/")
+            if not slash or name in ("", ".", ".."):
+                known = self._known[path] = os.path.realpath(path)
+                break
+            missing.append((path, name))
+            path = folder or "/"
+            known = self._known.get(path)
+        for below, name in reversed(missing):
+            known = self._known[below] = _entry(known, name)
         return known
 
-    def _looked_up(self, path: str) -> str:
-        folder, slash, name = path.rpartition("/")
-        if not slash or name in ("", ".", ".."):
-            return os.path.realpath(path)
-        above = self(folder or "/")
-        place = f"/{name}" if above == "/" else f"{above}/{name}"
-        try:
-            is_link = stat.S_ISLNK(os.lstat(place).st_mode)
-        except OSError:
-            return place
-        return os.path.realpath(place) if is_link else place
+
+def _entry(folder: str, name: str) -> str:
+    """Return the path without links of an entry of a folder whose path has none."""
+    place = f"/{name}" if folder == "/" else f"{folder}/{name}"
+    try:
+        is_link = stat.S_ISLNK(os.lstat(place).st_mode)
+    except OSError:
+        return place
+    return os.path.realpath(place) if is_link else place

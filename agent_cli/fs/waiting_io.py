@@ -6,12 +6,14 @@ import os
 import select
 import signal
 import stat
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 _AT_ONCE_BYTES = 4096
 """What a pipe that `select` reports as writable takes without blocking (POSIX, PIPE_BUF)."""
+_PAUSE_S = 0.02
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -62,14 +64,32 @@ def write_interruptibly(sink: int, data: bytes) -> None:
     left = memoryview(data)
     most = len(data) if stat.S_ISREG(os.fstat(sink).st_mode) else _AT_ONCE_BYTES
     ready = select.poll()  # unlike `select`, it takes descriptors above 1023
-    ready.register(sink, select.POLLOUT)
-    with _Interruptible() as signals:
+    with _Interruptible() as signals, _never_blocking(sink) as sink:
+        ready.register(sink, select.POLLOUT)
         while left:
             if not ready.poll(0):
                 with signals.waiting():
                     ready.poll()
-            with contextlib.suppress(BlockingIOError):
+            try:
                 left = left[os.write(sink, left[:most]) :]
+            except BlockingIOError:  # less room than `poll` needs to report some
+                with signals.waiting():
+                    time.sleep(_PAUSE_S)
+
+
+@contextlib.contextmanager
+def _never_blocking(sink: int) -> Iterator[int]:
+    """For a terminal, give a non-blocking descriptor of its own: a write waits until the terminal has taken all of
+    it, whatever `poll` says. Setting the flag on `sink` would change it for other processes."""
+    try:
+        own = os.open(os.ttyname(sink), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        yield sink
+        return
+    try:
+        yield own
+    finally:
+        os.close(own)
 
 
 def write_in_place(name: str, data: bytes) -> None:

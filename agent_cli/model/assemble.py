@@ -14,6 +14,7 @@ from .types.base import (
     CallPiece,
     CallStart,
     Finished,
+    ModelError,
     ModelEvent,
     ReasoningDone,
     ReasoningPiece,
@@ -24,6 +25,9 @@ from .types.base import (
 )
 from .types.json import join_surrogates
 from .written_calls import meant_calls
+
+MOST_CHARS, MOST_CALLS = 10_000_000, 1_000
+"""More than any model writes in one answer. A server that never ends would fill the memory and the session."""
 
 
 class _Call:
@@ -50,16 +54,23 @@ class Assembler:
         self._usage: Usage | None = None
         self._finish: Finish = "interrupted"
         self._raw_finish = ""
+        self._room = MOST_CHARS
 
     def feed(self, event: ModelEvent) -> None:
-        """Add an event. `Retrying` discards everything before it."""
+        """Add an event. `Retrying` discards everything before it.
+
+        Raises:
+            ModelError: the answer exceeds the limits.
+        """
         match event:
             case TextPiece(text=text):
                 self._text.append(text)
+                self._room -= len(text)
             case ReasoningPiece(text=text):
                 if not self._thought:
                     self._thought_after = self._place()
                 self._thought.append(text)
+                self._room -= len(text)
             case ReasoningDone(block=block):
                 self._reasoning.append(self._placed(block))
                 self._thought.clear()
@@ -67,12 +78,15 @@ class Assembler:
                 self._reclassify(event)
             case CallStart(index=index, id=identifier, name=name):
                 self._calls[index] = _Call(identifier, name)
+                if len(self._calls) > MOST_CALLS:
+                    raise ModelError("malformed", f"an answer with more than {MOST_CALLS:,} tool calls")
             case CallPiece(index=index, arguments=arguments, name=name, signature=signature, problem=problem):
                 call = self._calls.setdefault(index, _Call("", ""))
                 call.name += name
                 call.arguments.append(arguments)
                 call.signature += signature
                 call.problem += problem
+                self._room -= len(arguments)
             case UsageReport(usage=usage):
                 self._usage = usage
             case Finished(finish=finish, raw=raw):
@@ -83,6 +97,8 @@ class Assembler:
                 pass
             case _:
                 assert_never(event)
+        if self._room < 0:
+            raise ModelError("malformed", f"an answer of more than {MOST_CHARS // 1_000_000} million characters")
 
     def _reclassify(self, event: TextWasThought) -> None:
         text = "".join(self._text)

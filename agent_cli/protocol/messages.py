@@ -82,6 +82,14 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """Lines removed; 0 for a binary file."""
 
 
+def sum_changes(before: FileChange | None, after: FileChange) -> FileChange:
+    """Combine two changes to one file, the later one second."""
+    if before is None:
+        return after
+    kind = "created" if before.kind == "created" and after.kind == "modified" else after.kind
+    return FileChange(after.path, kind, before.added + after.added, before.removed + after.removed)
+
+
 class MemoryChange(msgspec.Struct, frozen=True):
     """A change to one block of the agent's memory, with enough data to undo it."""
 

@@ -9,6 +9,7 @@ AUTORUN_NAMES = frozenset(
         *(".cursor", ".windsurf", ".claude", ".codex", ".gemini", ".opencode", ".kimi", ".pi", ".agents"),
         *(".agent", ".mcp.json", "opencode.json", "opencode.jsonc", ".crush.json", "crush.json", ".qwen", ".roo"),
         *(".aider.conf.yml", ".kiro", ".amazonq", ".continue", ".helix", ".exrc", ".nvimrc", ".nvim.lua"),
+        *(".junie", ".kilocode", ".factory", ".trae", ".openhands"),
     }
 )
 """Files that editors, shells, containers and other agents run or obey automatically in a folder they open; for a

@@ -7,7 +7,7 @@ import msgspec
 
 from . import events as ev
 from .hints import Hint
-from .messages import FileChange
+from .messages import FileChange, sum_changes
 from .operations import UserInput
 from .stop_reason import StopReason, exit_code
 from .usage import NON_CONVERSATION_KINDS, Totals, UsageTotals
@@ -165,7 +165,7 @@ class RunOutcome:
             case ev.TurnAborted():
                 self.text = event.text or self.text
         for change in event.changes:
-            self._changes[change.path] = _sum(self._changes.get(change.path), change)
+            self._changes[change.path] = sum_changes(self._changes.get(change.path), change)
 
 
 _AGAIN = (
@@ -184,11 +184,3 @@ def usage_of(spent: Totals) -> UsageTotals:
 def known_cost(spent: Totals) -> float | None:
     """Return the cost of a run as far as prices are known; None if none is known."""
     return spent.cost_usd if spent.cost_usd or not spent.unpriced else None
-
-
-def _sum(before: FileChange | None, after: FileChange) -> FileChange:
-    """Combine the changes to a file in two turns."""
-    if before is None:
-        return after
-    kind = "created" if before.kind == "created" and after.kind == "modified" else after.kind
-    return FileChange(after.path, kind, before.added + after.added, before.removed + after.removed)

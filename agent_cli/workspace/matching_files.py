@@ -40,6 +40,12 @@ class _Folder(msgspec.Struct, frozen=True):
     """Files with several hard links."""
 
 
+_LONGEST_BYTES = 3_800
+"""Longest path of a folder that is looked into. Beyond 4095 bytes nothing can be named or mounted by its path, but
+a command can get there by changing its directory."""
+_DEEPEST = 64
+"""Maximum number of levels below a root at which something is closed by itself: each folder above it becomes a
+mount too, and hundreds of mounts in each other take longer than a command may take to start."""
 _UNREADABLE = _Folder((-1, -1), 0, None, (), (), ())
 """A folder that could not be listed at this moment: it counts as changed the next time."""
 
@@ -117,7 +123,13 @@ class MatchingFiles:
         if linked:
             same = {which for path in (*found, *elsewhere) for which in _files_of(path)}
             found += [path for path, which in linked if which in same]
-        return tuple(sorted(set(found)))
+        return tuple(sorted(set(map(self._in_reach, found) if self._unseen else found)))
+
+    def _in_reach(self, path: str) -> str:
+        """Return a path, or the folder around it that is closed in its place."""
+        root = next((root for root in self._roots if path.startswith(f"{root}/")), "")
+        names = path[len(root) + 1 :].split("/")
+        return path if len(names) <= _DEEPEST else "/".join((root, *names[:_DEEPEST]))
 
     def is_unchanged(self) -> bool:
         """Return True if no folder and no access list has changed since the last walk, which was complete."""
@@ -221,6 +233,8 @@ def _list_state(folder: str) -> Hashable:
 def _is_unseen(path: str, owner: int) -> bool:
     """Return True if we cannot look into a folder but a command can: names that it knows suffice where folders may
     be searched, and an owner can open the folder again."""
+    if len(os.fsencode(path)) > _LONGEST_BYTES:
+        return True
     if os.access(path, os.R_OK | os.X_OK):
         return False
     return owner == os.geteuid() or os.access(path, os.X_OK)

@@ -80,3 +80,13 @@ def test_pipes_and_devices_in_a_repositorys_own_files_hold_nothing_up(world: Wor
     world.script(shell("echo hello"), Reply(text="done"))
     done = world.run("run", "go", "--mode", "auto-edit", timeout_s=60)
     assert "Traceback" not in done.err and "Git: unreadable repository" in world.messages(0, role="user")[0]
+
+
+def test_a_secret_hundreds_of_folders_down_is_hidden_and_commands_run(world: World) -> None:
+    """Every folder above a hidden file becomes a mount."""
+    deep = world.work / "/".join(["d"] * 500)
+    deep.mkdir(parents=True)
+    (deep / ".env").write_text("KEY=canary\n", encoding="utf-8")
+    statuses = obeyed(world, "touch new", f"cat d/*/{'d/' * 498}.[e]nv", more=("--mode", "auto-edit"))
+    assert statuses == ["ok", "failed", "ok"] and (world.work / "new").exists()
+    assert "canary" not in "".join(world.messages())

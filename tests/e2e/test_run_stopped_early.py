@@ -85,19 +85,21 @@ def test_a_signal_while_a_server_is_looked_for_leaves_a_result(world: World) -> 
     assert (done.code, done.result["stop_reason"]) == (143, "terminated"), done.err
 
 
-@pytest.mark.parametrize("where", ["stdout", "file"])
+@pytest.mark.parametrize("where", ["stdout", "file", "terminal"])
 def test_a_signal_while_nobody_reads_the_result_ends_the_run(world: World, where: str) -> None:
     """More than a pipe holds; with this variable Python itself would lose what the pipe does not take at once."""
     world.script(Reply(text="x" * 300_000))
     pipe = world.home / "pipe"
     os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    writer = os.open(pipe, os.O_WRONLY)
-    option = [] if where == "stdout" else ["-o", str(pipe)]
+    if where == "terminal":
+        reader, writer = os.openpty()
+    else:
+        reader, writer = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), os.open(pipe, os.O_WRONLY)
+    option = ["-o", str(pipe)] if where == "file" else []
     process = subprocess.Popen(
         [sys.executable, "-m", "agent_cli", "run", "the task", "--quiet", *option],
         stdin=subprocess.DEVNULL,
-        stdout=writer if where == "stdout" else subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL if where == "file" else writer,
         stderr=subprocess.PIPE,
         env={**world.environment(), "PYTHONUNBUFFERED": "1"},
         cwd=world.work,

@@ -42,3 +42,8 @@ def test_other_spellings(path: str) -> None:
 def test_a_name_with_a_nul_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="null"):
         RealPaths()(f"{tmp_path}/a\0b")
+
+
+def test_a_path_of_thousands_of_folders(tmp_path: Path) -> None:
+    deep = f"{tmp_path}{'/x' * 3_000}"
+    assert RealPaths()(deep) == os.path.realpath(deep)

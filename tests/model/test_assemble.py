@@ -1,9 +1,12 @@
-from agent_cli.model.assemble import Assembler
+import pytest
+
+from agent_cli.model.assemble import MOST_CALLS, MOST_CHARS, Assembler
 from agent_cli.model.types.base import (
     Answer,
     CallPiece,
     CallStart,
     Finished,
+    ModelError,
     ModelEvent,
     ReasoningDone,
     ReasoningPiece,
@@ -99,3 +102,28 @@ def test_calls_are_read_once_the_answer_is_complete() -> None:
     whole, cut = (assemble(*pieces, Finished(finish, finish)).calls for finish in ("tool_calls", "length"))
     assert whole == (ToolCall("x", "read", '{"text":"a\\n"}'),)
     assert cut == (ToolCall("x", "functions.read", '{"text": "a\n"}'),)
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        [TextPiece("x" * (MOST_CHARS // 4))] * 4,
+        [ReasoningPiece("x" * (MOST_CHARS // 4))] * 4,
+        [CallStart(0, "a", "t"), *[CallPiece(0, "x" * (MOST_CHARS // 4))] * 4],
+        [CallStart(index, f"c{index}", "t") for index in range(MOST_CALLS)],
+    ],
+    ids=["text", "reasoning", "arguments", "calls"],
+)
+def test_an_answer_that_never_ends_is_given_up(endless: list[ModelEvent]) -> None:
+    assembler = Assembler()
+    for event in endless:
+        assembler.feed(event)
+    with pytest.raises(ModelError, match="more than"):
+        for event in (CallStart(MOST_CALLS, "z", "t"), TextPiece("x")):
+            assembler.feed(event)
+
+
+def test_what_a_failed_attempt_has_sent_does_not_count() -> None:
+    failed = Retrying(2, 0.1, ErrorInfo("server", "x"))
+    answer = assemble(*[TextPiece("x" * MOST_CHARS), failed] * 2, TextPiece("kept"), Finished("stop", "stop"))
+    assert answer.text == "kept"

@@ -163,6 +163,7 @@ def test_changes_of_git_are_found_and_put_back(work: Path, name: str) -> None:
     [".envrc", ".husky/pre-commit", ".vscode/tasks.json", ".vscode/launch.json", ".idea/workspace.xml", ".mcp.json",
      ".devcontainer/devcontainer.json", ".zed/tasks.json", ".cursor/mcp.json", ".claude/settings.json",
      ".codex/config.toml", ".gemini/settings.json", ".agent/config.yaml", "sub/.vscode/tasks.json",
+     ".junie/mcp/mcp.json", ".kilocode/mcp.json", ".factory/mcp.json", ".trae/mcp.json", ".openhands/setup.sh",
      "sub/deep/and/deeper/.envrc"],
 )  # fmt: skip
 def test_other_things_that_run_later_are_named_and_left(work: Path, path: str) -> None:

@@ -70,6 +70,23 @@ def test_a_folder_that_only_commands_can_look_into_is_closed_as_a_whole(mode: in
         assert names(files.paths(), root) == ["a/b/.env", "c/.env"]
 
 
+@pytest.mark.parametrize(("name", "levels"), [("d", 200), ("d" * 250, 20)])
+def test_what_is_too_deep_for_a_mount_is_closed_with_the_folders_around_it(
+    tmp_path: Path, name: str, levels: int
+) -> None:
+    """Files behind paths that are too long to be named can be reached step by step."""
+    at = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir(name, dir_fd=at)
+        at, above = os.open(name, os.O_RDONLY, dir_fd=at), at
+        os.close(above)
+    os.close(os.open(".env", os.O_CREAT, dir_fd=at))
+    os.close(at)
+    (found,) = MatchingFiles([tmp_path], closed_env, unseen=True).paths()
+    assert os.path.isdir(found) and found.count("/") < 100 and len(found) < 4000
+    assert set(names((found,), tmp_path)[0].split("/")) == {name}
+
+
 def test_a_time_that_was_set_back_hides_no_new_file(root: Path) -> None:
     files = MatchingFiles([root], closed_env)
     files.paths()

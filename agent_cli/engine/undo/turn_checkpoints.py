@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_cli.protocol.client import RewindPoint
-from agent_cli.protocol.messages import MemoryChange, ToolResult, UserMessage, is_prompt
+from agent_cli.protocol.messages import FileChange, MemoryChange, ToolResult, UserMessage, is_prompt, sum_changes
 from agent_cli.protocol.records import (
     AnyRecord,
     CallStarted,
@@ -127,6 +127,16 @@ def written_files(records: Iterable[AnyRecord]) -> dict[str, frozenset[str]]:
             paths = (change.path for change in record.changes)
             written[record.turn_id] = written.get(record.turn_id, frozenset()).union(paths)
     return written
+
+
+def named_changes(records: Iterable[AnyRecord], turn_id: str) -> tuple[FileChange, ...]:
+    """Return the changes that the results of a turn name, each file once. Commands name none."""
+    found: dict[str, FileChange] = {}
+    for record in records:
+        if isinstance(record, ToolResult) and record.turn_id == turn_id:
+            for change in record.changes:
+                found[change.path] = sum_changes(found.get(change.path), change)
+    return tuple(found.values())
 
 
 def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:

@@ -39,6 +39,7 @@ from .turn_checkpoints import (
     last_moves,
     list_rewind_points,
     memory_changes,
+    named_changes,
     prompt_of,
     redo_moves,
     refuse_elsewhere,
@@ -173,10 +174,10 @@ class TurnUndo:
             return "", ()
 
     async def after_turn(self, turn_id: str, *, late: bool = False) -> tuple[FileChange, ...]:
-        """Save the state after a turn and return its changes."""
+        """Save the state after a turn and return its changes; without checkpoints those that its results name."""
         before = self._before.get(turn_id) or ""
         if not before:
-            return ()
+            return named_changes(self._session.records, turn_id)
         try:
             after = await self._snapshots.take([Move(before, before)])
             if late:
@@ -185,8 +186,9 @@ class TurnUndo:
             self._report_left_out(self._scope)
             changes = await self._snapshots.changes(before, after)
         except CheckpointError as error:
-            self._scope.notice(f"This turn cannot be undone: {error}.")
-            return ()
+            del self._before[turn_id]  # the next undo saves the state, as after a crash
+            self._scope.notice(f"The files after this turn are not saved: {error}. Undo will try that again.")
+            return named_changes(self._session.records, turn_id)
         foreign = self._late_foreign(turn_id) if late else self._effects.foreign(self._session.root, changes)
         await self._session.save(self._taken(turn_id, "after", after, late=late, foreign=foreign))
         self._maintain_soon()
@@ -208,7 +210,7 @@ class TurnUndo:
                 try:
                     await self.after_turn(turn_id, late=True)
                 except BaseException:  # interrupted: the next call retries
-                    del self._before[turn_id]
+                    self._before.pop(turn_id, None)
                     raise
 
     def _is_here(self, turn_id: str) -> bool:

@@ -373,7 +373,7 @@ class Checkpoints:
         while part := dict(islice(left, _AT_ONCE)):
             yield restore(
                 self._top, part, needed.__getitem__, shown=self._shown, keep=folders.keep, made=folders.made,
-                emptied=folders.emptied, dry_run=dry_run,
+                created=folders.created, emptied=folders.emptied, dry_run=dry_run,
             )  # fmt: skip
             await asyncio.sleep(0)
 

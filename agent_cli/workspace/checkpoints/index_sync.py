@@ -301,8 +301,10 @@ class WorkTree:
             starts = within + [folder for folder in asked if folder not in ignored]
             found.folders.update((folder, _mode_of(f"{top}/{folder}")) for folder in starts)
             found.add(await self._look(starts, names, known, skip))
+        deeper = found.unknown  # none, unless there were too many rounds
         out = {path: why for path, why in self._out.items() if os.path.lexists(f"{top}/{path}")}
         out |= {f"{folder}/": "it cannot be listed" for folder in found.closed}
+        out |= {f"{folder}/": "it is too deep" for folder in deeper if folder not in skip}
         written = [path for path in self.covered if path in names and self._is_out(path)]
         found.files.update((path, _mode_of(f"{top}/{path}")) for path in written)
         return out, small

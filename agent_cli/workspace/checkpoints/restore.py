@@ -146,17 +146,18 @@ def restore(
     shown: Callable[[str], str] = printable,
     keep: Collection[str] = (),
     made: list[str] | None = None,
+    created: list[str] | None = None,
     emptied: set[str] | None = None,
     dry_run: bool = False,
 ) -> RestoreReport:
     """Change each path that is still in its first state to its second. `content` returns the bytes of a blob,
     `shown` a path for display. Deletions come first, so that a folder can replace a file and the reverse. Folders
-    that become empty are removed unless in `keep`; created ones are added to `made`. With `dry_run` nothing is
-    changed; the real paths that a real run would have emptied are in `emptied`."""
+    that become empty are removed unless in `keep`; created ones are added to `made`, created files to `created`.
+    With `dry_run` nothing is changed; the real paths that a real run would have emptied are in `emptied`."""
     restored: list[FileChange] = []
     conflicts: list[Conflict] = []
     place = _Place(
-        os.path.realpath(root), content, keep, [] if made is None else made,
+        os.path.realpath(root), content, keep, [] if made is None else made, [] if created is None else created,
         emptied=set() if emptied is None else emptied, dry_run=dry_run,
     )  # fmt: skip
     for path, (old, new) in sorted(differences.items(), key=lambda item: bool(item[1][1].blob)):
@@ -175,13 +176,14 @@ class _Place:
     """A restore below a real root."""
 
     def __init__(
-        self, root: str, content: Callable[[str], bytes], keep: Collection[str], made: list[str], *,
-        emptied: set[str], dry_run: bool,
+        self, root: str, content: Callable[[str], bytes], keep: Collection[str], made: list[str],
+        created: list[str], *, emptied: set[str], dry_run: bool,
     ) -> None:  # fmt: skip
         self._root = root
         self._content = content
         self._keep = {os.path.join(root, folder) for folder in keep}
         self._made = made
+        self._created = created
         self._dry_run = dry_run
         self._swept: set[str] = set()
         self._emptied = emptied
@@ -227,6 +229,8 @@ class _Place:
             at.unlink()
         else:
             write_entry(at, new, self._content(new.blob))
+            if not old.blob:
+                self._created.append(real)
         return None
 
     def _prune(self, folder: str) -> None:

@@ -1,5 +1,6 @@
 """Restore folders: empty ones, which exist without any file, and permissions. This takes two steps: folders are
-made writable before files are restored in them, and get their final permissions afterwards."""
+made writable before files are restored in them, and get their final permissions afterwards. Then what root has
+created gets its owner."""
 
 import contextlib
 import errno
@@ -12,14 +13,16 @@ from agent_cli.fs.nofollow import dir_entry
 from agent_cli.protocol.events import Conflict, RestoreReport
 from agent_cli.protocol.messages import FileChange
 
-from .restore import CHANGED, rehearse_rmdir
+from .restore import CHANGED, printable, rehearse_rmdir
 
 if TYPE_CHECKING:
     from .metadata import FolderPairs, SnapshotMetadata
 
 _OPEN = 0o700
+_MOST_NAMED = 10
 _HAS_PROC = hasattr(os, "O_PATH")
-_HELD = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_PLACE = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
+_HELD = os.O_DIRECTORY | _PLACE
 
 
 class Folders:
@@ -41,6 +44,8 @@ class Folders:
         """Folders that stay even if empty."""
         self.made: list[str] = []
         """Real paths of folders created for files; filled between the two steps."""
+        self.created: list[str] = []
+        """Real paths of created files and links."""
         self.emptied: set[str] = set()
         """Real paths that a real run would have emptied; used in a dry run."""
 
@@ -81,7 +86,18 @@ class Folders:
             self._due[path] = self._target.folder_mode(path)
         for path in sorted(self._due, reverse=True):
             self._set(path, self._due[path])
-        return RestoreReport(tuple(self._restored), tuple(self._conflicts))
+        return RestoreReport(tuple(self._restored), tuple(self._conflicts), self._hand_over())
+
+    def _hand_over(self) -> tuple[str, ...]:
+        """As root, give what was created to the owner of the folder that it is in: a checkpoint has no owners, and
+        in a container root works for somebody else. Return a note on what stays with root, because others may not
+        read it."""
+        if os.geteuid() != 0:
+            return ()
+        kept = [real for real in sorted({*self.made, *self.created}) if not _given(real)]
+        named = (printable(os.path.relpath(real, self._root)) for real in kept[:_MOST_NAMED])
+        names = ", ".join(named) + f" and {len(kept) - _MOST_NAMED} more" * (len(kept) > _MOST_NAMED)
+        return (f"owners are not restored; these belong to root now: {names}",) if kept else ()
 
     def differing(self, pairs: "FolderPairs") -> list[str]:
         """Return the folders that do not have their final permissions."""
@@ -146,3 +162,24 @@ class Folders:
                 os.chmod(f"/proc/self/fd/{descriptor}" if _HAS_PROC else descriptor, mode)
             finally:
                 os.close(descriptor)
+
+
+def _given(real: str) -> bool:
+    """Give a new file or folder to the owner of its folder, unless others may not read it. Return False if it
+    stays with root, although the folder is somebody else's. Another file may have taken its place meanwhile."""
+    with contextlib.suppress(OSError), dir_entry(real) as at:
+        around, new = os.fstat(at.folder), at.status()
+        owner = around.st_uid, around.st_gid
+        if new.st_uid != 0 or around.st_uid == 0 or stat.S_ISLNK(new.st_mode):
+            return True
+        descriptor = os.open(at.name, _PLACE, dir_fd=at.folder)
+        try:
+            now = os.fstat(descriptor)
+            is_one = stat.S_ISDIR(now.st_mode) or (stat.S_ISREG(now.st_mode) and now.st_nlink == 1)
+            if is_one and now.st_uid == 0 and now.st_mode & stat.S_IROTH and _HAS_PROC:
+                os.chown(f"/proc/self/fd/{descriptor}", *owner)
+                os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(now.st_mode))  # a new owner clears some bits
+                return True
+        finally:
+            os.close(descriptor)
+    return False

@@ -96,6 +96,8 @@ def restore_file(at: DirEntryFd, data: bytes, mode: int) -> None:
         if status is not None:
             _liken(fd, status)
             _keep_attributes(at, fd)
+        elif os.geteuid() == 0 and os.fstat(at.folder).st_uid != 0:
+            mode &= ~(stat.S_ISUID | stat.S_ISGID)  # somebody else's program must not run as root
         os.fchmod(fd, stat.S_IMODE(mode))  # last: attributes and a change of owner have a say in it
         if status is not None and _is_anothers(status, os.fstat(fd)) and _is_only_content(status, mode):
             os.unlink(name, dir_fd=at.folder)  # makes room for the backup

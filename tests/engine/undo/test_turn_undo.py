@@ -9,12 +9,12 @@ import pytest
 
 from agent_cli.engine.undo.turn_undo import TurnUndo
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
-from agent_cli.protocol.messages import FileChange, UserMessage
+from agent_cli.protocol.messages import FileChange, ToolResult, UserMessage
 from agent_cli.protocol.operations import Choice
 from agent_cli.protocol.records import FORMAT_VERSION, CheckpointTaken, Header
 from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.session import Session
-from agent_cli.workspace.checkpoints.types import Move
+from agent_cli.workspace.checkpoints.types import CheckpointError, Move
 from tests.engine.harness import memory_in
 
 
@@ -108,6 +108,49 @@ async def test_a_checkpoint_that_takes_long_is_announced_and_a_quick_one_is_not(
     assert [event.text for event in told if isinstance(event, Notice)] == [
         "Saving the workspace for undo; a large one takes a while the first time."
     ]
+
+
+class FullStore(Store):
+    """Has room for no more than the given checkpoints."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+
+    async def take(self, about: Sequence[Move] = ()) -> str:
+        if self.taken == self.room:
+            raise CheckpointError("the disk is full")
+        return await super().take(about)
+
+
+@pytest.mark.parametrize(("room", "saved"), [(0, "none"), (1, "whole")])
+async def test_on_a_full_disk_the_known_changes_are_named_and_undo_tries_again(
+    tmp_path: Path, room: int, saved: str
+) -> None:
+    told: list[AnyEvent] = []
+    store, kept = FullStore(room), session()
+    checkpointing = TurnUndo(kept, lambda: store, told.append, memory_in(tmp_path))
+    kept.append(UserMessage(id="m", turn_id="t1", text="go", origin="human"))
+    await checkpointing.before_effect(TurnScope(told.append, turn_id="t1"), ())
+    for number, kind in enumerate(("created", "modified")):
+        change = FileChange("a.txt", kind, added=2)
+        kept.append(
+            ToolResult(
+                id=f"r{number}",
+                turn_id="t1",
+                call_id=f"c{number}",
+                tool="t",
+                status="ok",
+                text="",
+                changes=(change,),
+            )
+        )
+    assert await checkpointing.after_turn("t1") == (FileChange("a.txt", "created", added=4),)
+    (notice,) = [event.text for event in told if isinstance(event, Notice)]
+    assert "the disk is full" in notice and ("cannot be undone" in notice) == (room == 0)
+    store.room += 1
+    await checkpointing.close_crashed_turns()
+    assert checkpointing.saved("t1") == saved
 
 
 async def test_files_that_are_too_large_are_named_once(tmp_path: Path) -> None:

@@ -48,6 +48,18 @@ async def test_a_socket_that_was_made_stays_and_is_named(root: Path, monkeypatch
     assert report.conflicts == (Conflict("s", "not covered by undo: a socket", decidable=False),)
 
 
+async def test_empty_folders_too_deep_to_save_are_named(root: Path) -> None:
+    deep = root / "/".join(["d"] * 60)
+    deep.mkdir(parents=True)
+    checkpoints = make(root)
+    before = await checkpoints.take()
+    sh(root, "rm -r d; printf x > alone")
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
+    (lost,) = report.conflicts
+    assert lost.reason == "not covered by undo: it is too deep" and not lost.decidable
+    assert (root / lost.path).parent.is_dir() and str(deep).startswith(str(root / lost.path))
+
+
 async def test_a_file_in_the_place_of_a_pipe_goes_and_the_pipe_is_named(root: Path) -> None:
     os.mkfifo(root / "p")
     checkpoints = make(root)
@@ -156,3 +168,26 @@ async def test_a_name_that_git_refuses_is_named(root: Path) -> None:
     report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
     expected = Conflict(".GIT", "not covered by undo: a name that git does not save", decidable=False)
     assert report.conflicts == (expected,)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_what_root_brings_back_in_the_workspace_of_somebody_else_is_theirs_again(root: Path) -> None:
+    """Not what others may not read: it may have been a secret of root's."""
+    for name in ("open/inner/f", "shut/f", "private"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x", encoding="utf-8")
+    (root / "empty").mkdir()
+    (root / "shut").chmod(0o700)
+    (root / "private").chmod(0o640)
+    (root / "program").write_text("x", encoding="utf-8")
+    sh(root, "chown -R 1234:1235 . && chmod 4711 program")
+    checkpoints = make(root)
+    before = await checkpoints.take()
+    sh(root, "rm -r open shut private program empty alone")
+    report = await checkpoints.carry_out([Move(await checkpoints.take(), before)])
+    assert report.notes == ("owners are not restored; these belong to root now: private, program, shut",)
+    assert (root / "program").stat().st_mode & 0o7777 == 0o711, "else it would run as root"
+    for name in ("open", "open/inner", "open/inner/f", "empty", "alone"):
+        assert ((root / name).stat().st_uid, (root / name).stat().st_gid) == (1234, 1235), name
+    for name in ("shut", "shut/f", "private"):
+        assert (root / name).stat().st_uid == 0, name
