@@ -117,13 +117,14 @@ async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
 def _given(confinement: Confinement | None, context: ToolContext, proxy: str, *, reports: bool) -> ShellStart:
     if confinement is None:
         return context.shell.prepare(leaves=context.leaves, reports=reports)
-    from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, confined_env
+    from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, PROXIES, confined_env
 
+    set_here = PROXIES.intersection(context.shell.altered)
     settings = partial(
         confined_env,
         offline=confinement.network == "none",
         cache=context.package_cache,
-        passed=context.pass_env,
+        passed={*context.pass_env, *set_here},
         proxy=proxy,
         tmp=context.processes.tmp_of(confinement),
     )
