@@ -214,6 +214,7 @@ class Permissions:
             may_be_repository=may_be_repository,
             is_repository=_is_repository,
             git_aliases=_git_aliases,
+            git_setting=_git_setting,
             untrusted=self._untrusted_source(),
             untrusted_sources=self._untrusted(),
             instructions=self._instructions,
@@ -495,6 +496,12 @@ def _git_aliases(folder: str, verb: str) -> tuple[str, ...]:
     from agent_cli.workspace.git.programs import aliases
 
     return aliases(folder, verb)
+
+
+def _git_setting(folder: str, name: str) -> str:
+    from agent_cli.workspace.git.programs import setting_value
+
+    return setting_value(folder, name)
 
 
 def _is_repository(folder: str) -> bool:

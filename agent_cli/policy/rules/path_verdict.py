@@ -81,6 +81,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Returns True if a folder is in a git repository."""
     git_aliases: Callable[[str, str], tuple[str, ...]] = lambda folder, name: ()
     """Returns what a git alias stands for in a folder, by the settings of its repository and of the user."""
+    git_setting: Callable[[str, str], str] = lambda folder, name: ""
+    """Returns the value of a git setting in a folder, by the same settings; empty if it has none."""
     has_hosts: bool = False
     """True if sandboxed commands reach, by HTTP, the hosts that rules allow."""
     missing_sandbox: str = ""

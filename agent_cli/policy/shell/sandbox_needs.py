@@ -2,6 +2,7 @@
 functions expect normalized commands, as in `destructive`."""
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
@@ -256,6 +257,43 @@ def changes_git_settings(command: SimpleCommand) -> bool:
     fails, so that it could not run again."""
     words = normalize(command)
     return words[:1] == ("git",) and _GIT_SETTINGS.search(f" {' '.join(words[1:])} ") is not None
+
+
+_UNSIGNED = frozenset(
+    "--no-gpg-sign --no-sign --ff-only --abort --quit --show-current-patch --edit-todo -d --delete".split()
+)
+_ON = re.compile(r"true|yes|on|[1-9]\d*", re.I)
+_COMMITTING = frozenset("commit merge cherry-pick revert rebase am pull".split())
+_SSH = re.compile(r"ssh://|(?!\w+://)(?:[\w.-]+@)?[\w.-]+:(?!\d+/)[^\\]")
+
+
+def git_need(command: SimpleCommand, setting: Callable[[str], str]) -> SandboxNeed:
+    """Return what a git command needs by the settings of git, which `setting` returns: keys of the user to sign or
+    to reach a remote. Without these a commit or a rebase fails halfway."""
+    words = normalize(command)
+    if words[:1] != ("git",) or len(words) < 2:
+        return SandboxNeed()
+    verb, rest = words[1], words[2:]
+    if _signs(verb, rest, setting):
+        return SandboxNeed("outside", "signs with your key, which the sandbox hides")
+    if verb in ("fetch", "pull", "ls-remote"):
+        remotes = [word for word in rest if not word.startswith("-")][:1] or ["origin"]
+        if _SSH.match(setting(f"remote.{remotes[0]}.url")):
+            return SandboxNeed("network", _NET, keys=True)
+    return SandboxNeed()
+
+
+def _signs(verb: str, rest: tuple[str, ...], setting: Callable[[str], str]) -> bool:
+    """Return True if a git command signs, and the key is not a file that commands can read."""
+    if (verb not in _COMMITTING and verb != "tag") or not _UNSIGNED.isdisjoint(rest):
+        return False
+    flags = ("-s", "-u", "--sign", "--local-user") if verb == "tag" else ("-S", "--gpg-sign")
+    if not any(word.startswith(flags) for word in rest):
+        name = "tag.gpgsign" if verb == "tag" else "commit.gpgsign"
+        if not _ON.fullmatch(setting(name)):
+            return False
+    key = setting("user.signingkey") if setting("gpg.format") == "ssh" else ""
+    return not key.startswith(("/", "~")) or "/.ssh/" in key
 
 
 def _is_at_home(command: SimpleCommand) -> bool:

@@ -126,6 +126,40 @@ def test_what_needs_keys_of_the_user_has_the_network_alone_where_a_rule_decides(
     assert reach(run("git push", ruled(mode="yolo", sandboxed=False))) == "network"
 
 
+SIGNS = {"commit.gpgsign": "true", "tag.gpgsign": "yes"}
+SSH = {"remote.origin.url": "git@h:x.git", "remote.up.url": "https://h/x", "remote.own.url": "file:///srv/x"}
+
+
+@each_row(
+    ("settings", "command", "wanted"),
+    [
+        (SIGNS, "git commit -qm x", "outside"), (SIGNS, "git -C src commit -m x", "outside"), (SIGNS, "git rebase main", "outside"),
+        (SIGNS, "git merge a", "outside"), (SIGNS, "git cherry-pick a", "outside"), (SIGNS, "git tag v1", "outside"),
+        (SIGNS, "echo x >> a && git commit -am 'as -S'", "outside"), (SIGNS, "git pull", "outside"),
+        (SIGNS, "git commit --no-gpg-sign -m x", "inside"), (SIGNS, "git rebase --abort", "inside"), (SIGNS, "git tag -d v1", "inside"),
+        (SIGNS, "git merge --ff-only a", "inside"), (SIGNS, "git -c commit.gpgsign=false commit -m x", "inside"),
+        (SIGNS, "git add -A", "inside"), (SIGNS, "git stash", "inside"), (SIGNS, "git status", "inside"), (SIGNS, "make", "inside"),
+        (SIGNS | {"gpg.format": "ssh", "user.signingkey": "~/.ssh/id.pub"}, "git commit -m x", "outside"),
+        (SIGNS | {"gpg.format": "ssh", "user.signingkey": "~/keys/id.pub"}, "git commit -m x", "inside"),
+        ({"commit.gpgsign": "false"}, "git commit -m x", "inside"), ({}, "git commit -m 'as -S'", "inside"), ({}, "git commit -sm x", "inside"),
+        ({}, "git commit -S -m x", "outside"), ({}, "git commit --gpg-sign=AB -m x", "outside"), ({}, "git tag -s v1 -m x", "outside"),
+        ({}, "git tag v1", "inside"), ({}, "git -c commit.gpgsign commit -m x", "outside"),
+        (SSH, "git fetch", "outside"), (SSH, "git pull --rebase", "outside"), (SSH, "git pull origin main", "outside"),
+        (SSH, "git fetch up", "network"), (SSH, "git fetch own", "network"), ({}, "git fetch", "network"),
+    ],
+)  # fmt: skip
+def test_git_reaches_as_far_as_its_settings_need(settings: dict[str, str], command: str, wanted: Reach) -> None:
+    given = ruled(git_setting=lambda folder, name: settings.get(name, ""))
+    assert reach(run(command, given)) == wanted
+
+
+def test_a_signature_is_no_reason_to_leave_where_nothing_may_or_nothing_holds_it() -> None:
+    signs = {"git_setting": lambda folder, name: SIGNS.get(name, "")}
+    assert reach(run("git commit -m x", ruled("deny outside", **signs))) == "inside"
+    assert reach(run("git commit -m x", ruled("allow outside(git commit *)", **signs))) == "outside"
+    assert reach(run("git commit -m x", ruled(mode="yolo", sandboxed=False, **signs))) == "inside"
+
+
 @each_row("command", ["git remote add o u", "git branch -m a b", "git submodule update"])
 def test_settings_of_a_repository_that_is_yet_to_be_made_can_be_written(command: str) -> None:
     settings = "changes settings of the repository"
