@@ -49,7 +49,7 @@ NETWORK: dict[str, str] = {
         "curl wget aria2c ssh scp sftp ftp tftp telnet nc ncat netcat socat mosh ping ping6 traceroute"
         " tracepath mtr dig nslookup host whois nmap http https xh httpie lynx w3m links elinks rclone yt-dlp"
         " youtube-dl gh glab hub tea heroku vercel netlify flyctl fly wrangler firebase railway supabase twine"
-        " cloudflared ngrok lftp s3cmd uvx rustup nvm fnm volta asdf mise sdk corepack ansible"
+        " cloudflared ngrok lftp s3cmd uvx corepack ansible"
         " ansible-playbook ansible-galaxy pipx steampipe dog doggo",
         "",
     ),
@@ -111,6 +111,12 @@ NETWORK: dict[str, str] = {
     "swift": _verbs("package (resolve|update)"),
     "pod": _verbs("install|update|repo \\S+|search|trunk \\S+"),
     **_all("pre-commit prek", _verbs("install-hooks|autoupdate|auto-update|try-repo|run .*--install-hooks")),
+    "rustup": _verbs("check"),
+    **_all(
+        "nvm fnm volta asdf mise sdk",
+        _verbs(r"i|install\S*|up|update|upgrade|self-?update|u|pin|fetch|outdated|latest|plugins?|search"
+        r"|\S+-remote|list[ -]all|plugin-\S+|sync"),
+    ),
     **_all("playwright cypress puppeteer", _verbs("install|install-deps")),
     **_all("psql mysql mariadb mongosh redis-cli pg_dump pg_restore mysqldump createdb dropdb", ""),
     **_all("terraform tofu terragrunt pulumi", r" (init|plan|apply|destroy|refresh|import|get|providers|login"
@@ -175,7 +181,10 @@ OUTSIDE: dict[str, tuple[str, str]] = {
         ("", "reaches services or keys outside the sandbox"),
     ),
     "npm": (r" (-g|--global|--location=global) ", "installs for the whole user"),
-    "pnpm": (r" (-g|--global) ", "installs for the whole user"),
+    "pnpm": (
+        r" (-g|--global) |^(?!.* --store-dir)" + _verbs("add|a|update|up|upgrade|dlx|create").removeprefix("^"),
+        "writes to a store of the whole user",
+    ),
     "yarn": (r"^ global ", "installs for the whole user"),
     "bun": (r" (-g|--global) ", "installs for the whole user"),
     **dict.fromkeys(["pip", "pip3"], (r" (--user|--break-system-packages) ", "installs for the whole user")),
@@ -188,8 +197,9 @@ OUTSIDE: dict[str, tuple[str, str]] = {
     "gem": (r"^ (install|uninstall|cleanup) ", "installs for the whole user"),
     "git": (r"^ config .*--(global|system) (?!.*--get)(?!-l |--list )", "changes the settings of all"
     " repositories"),
-    **dict.fromkeys(["nvm", "fnm", "volta", "asdf", "mise", "sdk"], (r" (install|uninstall|use|default) ",
+    **dict.fromkeys(["fnm", "volta", "asdf", "mise", "sdk"], (r" (install|uninstall|use|default) ",
     "changes the toolchains")),
+    "nvm": (r"^ (install|i|uninstall|alias|unalias|reinstall-packages) ", "changes the toolchains"),
     **dict.fromkeys(["journalctl", "systemctl", "service", "launchctl"], ("", "talks to the system's services")),
 }  # fmt: skip
 """For each program, the arguments that no sandbox can support, and why."""

@@ -89,7 +89,12 @@ _PROXIED = {
     "npm_config_update_notifier": "false",
 }
 """Settings that use the proxy and reduce retries: a refused request is refused a minute later too."""
-OF_CONFINEMENT = frozenset({"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED})
+_CONNECTED = {"npm_config_fetch_retry_maxtimeout": "5000", "npm_config_fetch_retry_mintimeout": "1000"}
+"""Settings for commands with the whole network: pnpm also repeats, for 70 s, what fails because its store is
+read-only."""
+OF_CONFINEMENT = frozenset(
+    {"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED, *_CONNECTED}
+)
 """Variables that are set only for confined commands."""
 
 
@@ -122,6 +127,8 @@ def confined_env(
             kept[name] = ""
     moved = _CACHES if offline and not proxy else {**_CACHES, **_DOWNLOADS}
     caches = {name: f"{cache}/{folder}" for name, folder in moved.items()} if cache else {}
+    if cache and not offline:
+        caches |= _CONNECTED
     own = {"TMPDIR": tmp} if tmp else {}
     return {**kept, **caches, **own, **(_way_out(proxy) if offline else {})}
 

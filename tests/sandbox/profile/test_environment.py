@@ -110,6 +110,14 @@ def test_offline_nothing_is_tried_again() -> None:
     assert confined({}) == {}
 
 
+def test_with_the_network_an_installation_that_cannot_write_fails_within_seconds() -> None:
+    """pnpm waits between its attempts, whatever has failed."""
+    names = ("npm_config_fetch_retry_mintimeout", "npm_config_fetch_retry_maxtimeout")
+    connected = confined({}, cache="/c")
+    assert sum(int(connected[name]) for name in names) < 10_000
+    assert "npm_config_fetch_retries" not in connected
+
+
 _HIDING = """
 import os
 from agent_cli.sandbox.self_protection import hide_keys_of_this_process
