@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -202,6 +203,27 @@ def test_a_background_job_outlives_its_command_and_can_be_reached(world: World) 
         f"{server} & sleep 1; python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8123\").status)'",
     )
     assert "200" in told[0] and "job" in told[0], told[0]
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [("auto-edit", True), ("yolo", False)])
+def test_that_only_commands_reach_a_server_in_the_sandbox_is_told_once(
+    world: World, mode: str, is_told: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (world.work / "wait.py").write_text(
+        "import socket, sys\nwhile socket.socket().connect_ex(('127.0.0.1', int(sys.argv[1]))):\n    pass\n",
+        encoding="utf-8",
+    )
+    server = {"command": f"python3 -m http.server {port} --bind 127.0.0.1", "background": True}
+    world.script(
+        Reply(calls=(Call("shell", server),)),
+        *[shell(f"python3 wait.py {port}")] * 2,
+        Reply(text="done"),
+    )
+    assert world.run("run", "go", "--mode", mode).code == 0
+    told = [text for text in world.messages(role="user") if "the user's browser does not" in text]
+    assert [f"port {port}." in text for text in told] == [True] * is_told
 
 
 @pytest.mark.parametrize("level", ["off", "read-only", "workspace-write"])

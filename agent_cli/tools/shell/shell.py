@@ -15,7 +15,7 @@ from agent_cli.protocol.messages import ResultKind
 from agent_cli.sandbox.process.runner import ProcessError, Running
 
 from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
-from ..kit.output import OutputLog
+from ..kit.output import OutputLog, first_of
 from .background_jobs import MAX_RUNNING, Job
 from .brought_text import brings_text
 from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command, unnoticed_denial
@@ -75,7 +75,7 @@ class Shell(BasicTool):
         if params.background and context.jobs.are_too_many:
             raise ToolError(f"{MAX_RUNNING} jobs are running already; stop one before you start another.")
         moved = [] if context.shell.enter() else ["the working directory was gone: back in the workspace root"]
-        came_from = context.shell.cwd
+        came_from, altered = context.shell.cwd, context.shell.altered if context.leaves else ()
         log = OutputLog(context.spill_dir, context.call_id, context.emit, redactor=context.redactor)
         begun = time.monotonic()
         start = None
@@ -108,7 +108,7 @@ class Shell(BasicTool):
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
         model = [*person, *_place(context, lost, ended)]
         if context.leaves:
-            model.append("it ran outside the sandbox, with the variables of the agent's start")
+            model.append(_left(altered))
         output = log.text().rstrip("\n") or "(no output)"
         blocked = sandbox_denial(start, output, came_from, context) if ended else {}
         if ended and not blocked and (unnoticed := unnoticed_denial(start, output, came_from, context)):
@@ -224,6 +224,13 @@ def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:
             f"no output for the last {silent_s:.0f} s: it may wait for input, which it cannot get here. If so,"
             " stop the job and use flags that answer for it (--yes, -m, --no-pager, BatchMode, --watch=false)"
         )
+
+
+def _left(altered: tuple[str, ...]) -> str:
+    """Return the note on a command that left the sandbox; earlier commands changed the variables `altered`."""
+    note = "it ran outside the sandbox, with the variables of the agent's start"
+    without = f"; {first_of(altered, 5)} from earlier commands did not apply: set them in the line itself"
+    return note + without if altered else note
 
 
 def _place(context: ToolContext, lost: str, ended: bool) -> Iterator[str]:
