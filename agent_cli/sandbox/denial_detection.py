@@ -103,10 +103,11 @@ _NETWORK = tuple(
 _KEYS_OF_SIGNERS = ((re.compile(r"gpg failed to sign the data|gpg: signing failed"), "/.gnupg"),)
 _KEYS = (
     (re.compile(r"could not read (?:Username|Password) for '[^'\n]*': terminal prompts disabled"), ""),
-    (re.compile(r"Permission denied \([\w,-]*publickey[\w,-]*\)"), "/.ssh"),
+    (re.compile(r"Permission denied \([\w,-]*publickey[\w,-]*\)|Host key verification failed"), "/.ssh"),
     *_KEYS_OF_SIGNERS,
 )
-"""What programs say that got none of the user's keys, and the folder without which the sandbox is not to blame."""
+"""What programs say that got none of the user's keys, or know no host, and the folder without which the sandbox is
+not to blame."""
 _NO_FOLDER = re.compile(
     r"Failed to create parent directories for tracking file (/\S+)"
     r"|Could not create local repository at (/\S+)"

@@ -173,6 +173,7 @@ NO_KEYS = [
     "fatal: could not read Username for 'https://example.org': terminal prompts disabled",
     "git@example.org: Permission denied (publickey).\nfatal: Could not read from remote repository.",
     "u@example.org: Permission denied (publickey,password).",
+    "Host key verification failed.\r\nfatal: Could not read from remote repository.",
 ]
 
 
