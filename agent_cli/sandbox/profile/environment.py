@@ -9,7 +9,11 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 CALL_TAG = "AGENT_CALL"
 """Names the tool call a process belongs to, so that the process is found after it has left its session."""
 
+NO_TERMINAL = {"GPG_TTY": "/dev/no-terminal"}
+"""Names a terminal that does not exist, so that gpg asks for no passphrase on the user's: `pinentry` would draw
+over our screen and compete for each key. Without a name it would use that in which `gpg-agent` was started."""
 _QUIET = {
+    **NO_TERMINAL,
     "AGENT": "agent-cli",
     "DEBIAN_FRONTEND": "noninteractive",
     "GIT_EDITOR": "true",
