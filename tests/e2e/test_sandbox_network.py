@@ -136,6 +136,16 @@ def test_a_proxy_of_the_users_out_of_reach_is_in_nobodys_way(world: World) -> No
     assert own.startswith("SET {'http_proxy'}"), own
 
 
+def test_a_proxy_with_a_password_that_was_held_back_is_named_where_a_command_failed(world: World) -> None:
+    rules(world, 1, ("shell(pip download *)",))
+    failing = "pip download --no-such-option x"
+    world.script(*map(shell, (failing, f"{failing} | cat", "false")), Reply(text="done"))
+    proxy = {"HTTPS_PROXY": "http://me:pw@127.0.0.1:9"}
+    world.run("run", "go", "--mode", "auto-edit", env=proxy, timeout_s=60)
+    told = ["HTTPS_PROXY: held back" in record["text"] for record in world.records("tool_result")]
+    assert told == [True, True, False]
+
+
 def test_a_refused_host_is_named(world: World, port: int) -> None:
     rules(world, port)
     (text,) = told(world, f"{CURL} http://other.example/")

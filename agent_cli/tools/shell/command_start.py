@@ -168,6 +168,16 @@ def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolC
     return {"blocked": words, "blocked_hosts": hosts, "needs": "network"}
 
 
+def withheld_proxy(start: StartedCommand, context: ToolContext) -> str:
+    """Return the variables that name a proxy, and that a command with the whole network went without because they
+    hold a password; empty if there are none."""
+    if start.given is None or start.confinement is None or start.confinement.network != "open":
+        return ""
+    from agent_cli.sandbox.profile.environment import PROXIES
+
+    return ", ".join(sorted(PROXIES.intersection(context.shell.env).difference(start.given.env)))
+
+
 def unnoticed_denial(start: StartedCommand, output: str, cwd: Path, context: ToolContext) -> str:
     """Return what the sandbox blocked in a part of a command that ended with 0, in words; empty for nothing. git,
     for one, makes a branch although it cannot note what the branch tracks."""

@@ -18,7 +18,14 @@ from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
 from ..kit.output import OutputLog, first_of
 from .background_jobs import MAX_RUNNING, Job
 from .brought_text import brings_text
-from .command_start import StartedCommand, notes_on_changes, sandbox_denial, start_command, unnoticed_denial
+from .command_start import (
+    StartedCommand,
+    notes_on_changes,
+    sandbox_denial,
+    start_command,
+    unnoticed_denial,
+    withheld_proxy,
+)
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
 _SETTLE_S = 1.0
@@ -106,6 +113,8 @@ class Shell(BasicTool):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
+        if ended and (running.exit_code or any(context.shell.pipe)) and (names := withheld_proxy(start, context)):
+            person.append(f"{names}: held back with the password in it; the user can list it in {_PASSES_ON}")
         model = [*person, *_place(context, lost, ended)]
         if context.leaves:
             model.append(_left(altered))
@@ -137,6 +146,7 @@ def _refuse_masks(command: str) -> None:
         )
 
 
+_PASSES_ON = "tools.shell.pass_env"
 _UNNOTICED = "a part of it may have failed, because the sandbox blocked"
 
 
