@@ -7,9 +7,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from ..rules.path_verdict import Policy
 from .destructive import INTERPRETERS
-from .parser import SimpleCommand
+from .parser import SimpleCommand, Word
 from .wrappers import SHELLS, git_settings, normalize, program
 
 _RUN_TEXT = frozenset("awk gawk mawk nawk vim vi nvim view ex ed emacs tmux screen expect gdb m4 sed".split())
@@ -108,6 +110,18 @@ def git_setting(part: SimpleCommand, cwd: str, policy: Policy, name: str) -> str
     given = [setting.partition("=") for setting in git_settings(part)]
     own = [value if is_set else "true" for key, is_set, value in given if key.lower() == name]
     return own[-1] if own else policy.git_setting(_folder_of(part, cwd), name)
+
+
+def unaliased(part: SimpleCommand, cwd: str, policy: Policy) -> SimpleCommand:
+    """Return a command with a git alias replaced by what it stands for, unless that is a command of the shell."""
+    words = normalize(part)
+    value = git_setting(part, cwd, policy, f"alias.{words[1].lower()}") if words[:1] == ("git",) != words else ""
+    if not value or value.startswith("!"):
+        return part
+    at = len(part.words) - len(words) + 1
+    return msgspec.structs.replace(
+        part, words=(*part.words[:at], *map(Word, value.split()), *part.words[at + 1 :])
+    )
 
 
 def _folder_of(part: SimpleCommand, cwd: str) -> str:

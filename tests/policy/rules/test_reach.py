@@ -130,6 +130,13 @@ def test_what_needs_keys_of_the_user_has_the_network_alone_where_a_rule_decides(
 
 
 SIGNS = {"commit.gpgsign": "true", "tag.gpgsign": "yes"}
+ALIASES = {
+    "alias.ci": "commit -q",
+    "alias.up": "push --quiet",
+    "alias.st": "status -sb",
+    "alias.w": "!git push",
+    "alias.co": "checkout",
+}
 SSH = {"remote.origin.url": "git@h:x.git", "remote.up.url": "https://h/x", "remote.own.url": "file:///srv/x"}
 
 
@@ -147,6 +154,8 @@ SSH = {"remote.origin.url": "git@h:x.git", "remote.up.url": "https://h/x", "remo
         ({"commit.gpgsign": "false"}, "git commit -m x", "inside"), ({}, "git commit -m 'as -S'", "inside"), ({}, "git commit -sm x", "inside"),
         ({}, "git commit -S -m x", "outside"), ({}, "git commit --gpg-sign=AB -m x", "outside"), ({}, "git tag -s v1 -m x", "outside"),
         ({}, "git tag v1", "inside"), ({}, "git -c commit.gpgsign commit -m x", "outside"),
+        (SIGNS | ALIASES, "git ci -m x", "outside"), (ALIASES, "git ci -m x", "inside"), (ALIASES, "git -C src up origin main", "outside"),
+        (ALIASES, "git st", "inside"), (ALIASES, "git co -t o/a", "outside"), (ALIASES, "git co a", "inside"), (ALIASES, "git", "inside"), (ALIASES, "git w", "inside"),
         (SSH, "git fetch", "outside"), (SSH, "git pull --rebase", "outside"), (SSH, "git pull origin main", "outside"),
         (SSH, "git fetch up", "network"), (SSH, "git fetch own", "network"), ({}, "git fetch", "network"),
     ],
