@@ -168,6 +168,30 @@ def test_git_works_but_its_hooks_and_settings_stay_as_they_are(world: World, bef
     assert (world.work / ".git").is_dir() and not (world.work / ".git" / "commondir").exists(), moved
 
 
+@pytest.mark.parametrize("inner", ["sub", "tree"])
+def test_a_commit_in_a_submodule_or_inner_work_tree_is_not_begun_where_it_cannot_be_ended(
+    world: World, inner: str
+) -> None:
+    """Their data are read-only there: the line would fail after a part of it, and run again as a whole."""
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e@e", "-c", "protocol.file.allow=always"]
+    for where in (world.home / "other", world.work):
+        subprocess.run([*git, "init", "-q", where], check=True)
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], cwd=where, check=True)
+    adding = (
+        ["submodule", "--quiet", "add", world.home / "other", inner]
+        if inner == "sub"
+        else ["worktree", "add", inner]
+    )
+    subprocess.run([*git, *adding], cwd=world.work, check=True, capture_output=True)
+    world.script(
+        shell(f"cd {inner}; echo x >> a; git add a"), shell(f"cd {inner} && git status -s"), Reply(text="done")
+    )
+    assert world.run("run", "go", "--mode", "auto-edit").code == 6
+    denied, read = outputs(world)
+    assert "read-only in the sandbox" in denied and not (world.work / inner / "a").exists(), denied
+    assert "exit code 0" in read
+
+
 @on_x86_64
 @pytest.mark.parametrize("before", EACH)
 def test_what_a_rule_closes_outside_stays_closed_by_its_hard_links_too(

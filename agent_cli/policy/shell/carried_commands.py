@@ -90,7 +90,7 @@ def _behind_options(words: tuple[str, ...]) -> Iterator[str]:
 def _aliased(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
     """Yield the expansion of git's verb if it is an alias, including nested aliases."""
     verb, *rest = normalize(part)[1:] or [""]
-    folder = _folder_of(part, cwd)
+    folder = git_folder_of(part, cwd)
     given = [setting.partition("=") for setting in git_settings(part)]
     seen: set[str] = set()
     todo = [verb]
@@ -109,7 +109,7 @@ def git_setting(part: SimpleCommand, cwd: str, policy: Policy, name: str) -> str
     """Return the value that a setting, in lower case, has for a git command; empty if it has none."""
     given = [setting.partition("=") for setting in git_settings(part)]
     own = [value if is_set else "true" for key, is_set, value in given if key.lower() == name]
-    return own[-1] if own else policy.git_setting(_folder_of(part, cwd), name)
+    return own[-1] if own else policy.git_setting(git_folder_of(part, cwd), name)
 
 
 def unaliased(part: SimpleCommand, cwd: str, policy: Policy) -> SimpleCommand:
@@ -124,7 +124,7 @@ def unaliased(part: SimpleCommand, cwd: str, policy: Policy) -> SimpleCommand:
     )
 
 
-def _folder_of(part: SimpleCommand, cwd: str) -> str:
+def git_folder_of(part: SimpleCommand, cwd: str) -> str:
     """Return the folder that a git command works in."""
     before = len(part.argv) - len(normalize(part)[2:])
     return os.path.join(cwd, *option_values(part.argv[1:before], "-C"))

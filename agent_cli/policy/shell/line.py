@@ -23,12 +23,20 @@ from agent_cli.protocol.paths import is_inside
 from ..rules.path_verdict import Policy, strictest, together, watched, weightiest
 from ..rules.rule import BUILT_IN_PLACE, Effect, Rule
 from . import destructive
-from .carried_commands import carried_commands, git_setting, unaliased
+from .carried_commands import carried_commands, git_folder_of, git_setting, unaliased
 from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
-from .sandbox_needs import SandboxNeed, changes_git_settings, git_need, leaving_need, need_of, unread_need
+from .sandbox_needs import (
+    SandboxNeed,
+    changes_git_data,
+    changes_git_settings,
+    git_need,
+    leaving_need,
+    need_of,
+    unread_need,
+)
 from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, program, unwrap
 
 _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
@@ -427,6 +435,8 @@ def _need(part: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy)
     is_settled = need.reach == "outside" or not policy.sandboxed
     if not is_settled and changes_git_settings(plain) and policy.is_repository(cwd):
         return SandboxNeed("outside", "changes settings of the repository, which are read-only in the sandbox")
+    if not is_settled and changes_git_data(plain) and policy.git_is_fixed(git_folder_of(part, cwd)):
+        return SandboxNeed("outside", "changes git's data of a submodule or work tree, read-only in the sandbox")
     if not is_settled and not on_leaving(part, policy).denied:
         of_git = git_need(plain, partial(git_setting, part, cwd, policy))
         need = of_git if of_git.why else need

@@ -269,6 +269,12 @@ def changes_git_settings(command: SimpleCommand) -> bool:
     return words[:1] == ("git",) and _GIT_SETTINGS.search(f" {' '.join(words[1:])} ") is not None
 
 
+def changes_git_data(command: SimpleCommand) -> bool:
+    """Return True if a command that does more than read is git's, and changes the data of its repository."""
+    words = normalize(command)
+    return words[:1] == ("git",) and len(words) > 1 and words[1] not in ("clone", "init", "help", "version")
+
+
 _UNSIGNED = frozenset(
     "--no-gpg-sign --no-sign --ff-only --abort --quit --show-current-patch --edit-todo -d --delete".split()
 )

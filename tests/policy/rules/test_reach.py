@@ -165,6 +165,17 @@ def test_git_reaches_as_far_as_its_settings_need(settings: dict[str, str], comma
     assert reach(run(command, given)) == wanted
 
 
+@each_row(
+    ("command", "wanted"),
+    [
+        ("cd sub && echo x >> a; git add -A && git commit -qm x", "outside"), ("git -C sub stash", "outside"), ("git commit -m x", "inside"),
+        ("cd sub && git status && git log", "inside"), ("cd sub && make", "inside"), ("cd sub && git clone ../a b", "network"),
+    ],
+)  # fmt: skip
+def test_git_data_that_the_sandbox_holds_is_changed_outside(command: str, wanted: Reach) -> None:
+    assert reach(run(command, ruled(git_is_fixed=lambda folder: folder.endswith("/sub")))) == wanted
+
+
 def test_a_signature_is_no_reason_to_leave_where_nothing_may_or_nothing_holds_it() -> None:
     signs = {"git_setting": lambda folder, name: SIGNS.get(name, "")}
     assert reach(run("git commit -m x", ruled("deny outside", **signs))) == "inside"
