@@ -36,7 +36,8 @@ _PRIVATE = ("/tmp", "/var/tmp", "/run")
 _OF_THE_KERNEL = ("/proc", "/sys", "/dev")
 _READ_ONLY = re.compile(
     r"read-only file ?system['\"]?[.)]?\s*$|\bEROFS\b|\[Errno 30\]|\(os error 30\)|Read-only file system:|"
-    r"read-only file system \(os|Read-only file system(?= *['\"(\[]|$)|Read-only file system at \S+ line",
+    r"read-only file system \(os|Read-only file system(?= *['\"(\[]|$)|Read-only file system at \S+ line"
+    r"|Read-only file system\) ->",
     re.I,
 )
 _REFUSED = re.compile(
@@ -102,12 +103,15 @@ _NETWORK = tuple(
 _KEYS_OF_SIGNERS = ((re.compile(r"gpg failed to sign the data|gpg: signing failed"), "/.gnupg"),)
 _KEYS = (
     (re.compile(r"could not read (?:Username|Password) for '[^'\n]*': terminal prompts disabled"), ""),
-    (re.compile(r"Permission denied \([\w,-]*publickey[\w,-]*\)"), "/.ssh"),
+    (re.compile(r"Permission denied \([\w,-]*publickey[\w,-]*\)|Host key verification failed"), "/.ssh"),
     *_KEYS_OF_SIGNERS,
 )
-"""What programs say that got none of the user's keys, and the folder without which the sandbox is not to blame."""
+"""What programs say that got none of the user's keys, or know no host, and the folder without which the sandbox is
+not to blame."""
 _NO_FOLDER = re.compile(
     r"Failed to create parent directories for tracking file (/\S+)"
+    r"|Could not create local repository at (/\S+)"
+    r"|(/\S+\.part\.lock) \(No such file or directory\)"
     r"|ENOENT: no such file or directory, mkdir '(/[^']+)'"
 )
 """What Maven and Node say of a file system that is read-only, if a folder with those above it cannot be made."""
@@ -206,7 +210,7 @@ def _files(
         if (found := _DOCKER.search(line)) and may(found.group(1), os.F_OK):
             yield Denial("network", found.group(1))
         if found := _NO_FOLDER.search(line):
-            path = found.group(1) or found.group(2)
+            path = found[found.lastindex or 0]
             if _is_kept_from_writing(path, confinement, may, True):
                 yield Denial("write", path)
         if not (read_only or refused or busy or absent) or _WARNING.match(line):

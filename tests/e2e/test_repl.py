@@ -529,6 +529,17 @@ def test_ctrl_b_leaves_a_private_command_in_the_foreground(world: World) -> None
         person.leave()
 
 
+def test_gpg_asks_for_no_passphrase_on_the_screen(world: World) -> None:
+    """Neither for a command of the model nor for one of the user, whatever terminal the shell has told it."""
+    world.script(shell("echo its=[$GPG_TTY]"), Reply(text="done"))
+    with Person(world, "--mode", "auto-edit", env={"GPG_TTY": "/dev/tty"}) as person:
+        person.ask("go")
+        person.say("!echo mine=[$GPG_TTY]")
+        person.wait(r"its=\[/dev/no-terminal\]")
+        person.wait(r"mine=\[/dev/no-terminal\]")
+        person.leave()
+
+
 def test_a_command_of_the_users_own_does_not_get_what_the_models_commands_have_exported(world: World) -> None:
     world.script(shell("export MARK=set"), Reply(text="Exported."))
     with Person(world, "--mode", "yolo") as person:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.e2e.person import Person
-from tests.e2e.world import World
+from tests.e2e.world import World, shell
 from tests.model.server import Reply
 from tests.ui.terminal import Terminal
 
@@ -80,3 +80,18 @@ def test_data_that_was_asked_for_is_never_drawn(world: World) -> None:
 def test_piped_out_the_answer_is_as_it_was_written(world: World) -> None:
     world.script(Reply(text=ANSWER))
     assert world.run("run", "ask", "-q").out == ANSWER
+
+
+def test_a_long_list_of_restored_files_does_not_push_the_conversation_away(world: World) -> None:
+    """A pipe gets the whole list."""
+    (world.work / "many").mkdir()
+    for at in range(250):
+        (world.work / "many" / f"{at}.txt").write_text("kept\n", encoding="utf-8")
+    world.script(shell("rm -r many"), Reply(text="Gone."))
+    assert world.run("run", "go", "--mode", "yolo").code == 0
+    whole = world.run("undo", "--dry-run").out
+    with Person(world, "undo", is_awaited=False, rows=300) as terminal:
+        assert terminal.finish() == 0, terminal.text
+    assert whole.count("  created   many/") == 250
+    assert terminal.text.count("  created   many/") == 200 and "… and 50 more" in terminal.text
+    assert len(list((world.work / "many").iterdir())) == 250

@@ -119,6 +119,33 @@ def test_without_a_rule_there_is_no_proxy(world: World, port: int) -> None:
     assert text.startswith("0\n") and "refused" in text.lower(), text
 
 
+def test_a_proxy_of_the_users_out_of_reach_is_in_nobodys_way(world: World) -> None:
+    """Servers of commands answer directly, a failure counts as one of the network, and what a command names itself
+    stays."""
+    names = "import os; print('SET', {name for name in os.environ if name.lower() == 'http_proxy'})"
+    fetching = "import urllib.request as u; u.urlopen('http://other.example/')"
+    (world.work / "fetch.py").write_text(fetching, encoding="utf-8")
+    (world.work / "names.py").write_text(names, encoding="utf-8")
+    mine = dict.fromkeys(("HTTP_PROXY", "http_proxy"), "http://127.0.0.1:9")
+    commands = ("python3 names.py", "python3 fetch.py", "export http_proxy=http://127.0.0.1:8", "python3 names.py")
+    world.script(*map(shell, commands), Reply(text="done"))
+    world.run("run", "go", "--mode", "auto-edit", env=mine, timeout_s=60)
+    none, failed, _, own = (record["text"] for record in world.records("tool_result"))
+    assert none.startswith("SET set()"), none
+    assert "The sandbox blocked the network" in failed, failed
+    assert own.startswith("SET {'http_proxy'}"), own
+
+
+def test_a_proxy_with_a_password_that_was_held_back_is_named_where_a_command_failed(world: World) -> None:
+    rules(world, 1, ("shell(pip download *)",))
+    failing = "pip download --no-such-option x"
+    world.script(*map(shell, (failing, f"{failing} | cat", "false")), Reply(text="done"))
+    proxy = {"HTTPS_PROXY": "http://me:pw@127.0.0.1:9"}
+    world.run("run", "go", "--mode", "auto-edit", env=proxy, timeout_s=60)
+    told = ["HTTPS_PROXY: held back" in record["text"] for record in world.records("tool_result")]
+    assert told == [True, True, False]
+
+
 def test_a_refused_host_is_named(world: World, port: int) -> None:
     rules(world, port)
     (text,) = told(world, f"{CURL} http://other.example/")

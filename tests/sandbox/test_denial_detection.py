@@ -53,7 +53,12 @@ WRITES = [
     ("mv: inter-device move failed: 'f' to '/home/u/m'; unable to remove target: Read-only file system", "/home/u/m"),
     ("mv: cannot move '.git' to '.git2': Device or resource busy", f"{WORK}/.git"),
     ("[WARNING] Failed to create parent directories for tracking file /home/u/.m2/repository/a/b.pom.lastUpdated\n"
-     "[ERROR] /home/u/.m2/repository/a/b.pom.part.lock (No such file or directory)", "/home/u/.m2/repository/a/b.pom.lastUpdated"),
+     "[ERROR] The build could not read 1 project", "/home/u/.m2/repository/a/b.pom.lastUpdated"),
+    ("[ERROR] Plugin a:b could not be resolved: Could not transfer artifact a:b:pom:2.5 from/to central (https://repo.x/m): "
+     "/home/u/.m2/repository/a/b.pom.part.lock (No such file or directory) -> [Help 1]", "/home/u/.m2/repository/a/b.pom.part.lock"),
+    ("[ERROR] Plugin a:b could not be resolved: Could not transfer artifact a:b:pom:2.5 from/to central (https://repo.x/m): "
+     "/home/u/.m2/repository/a/c.pom.part.lock (Read-only file system) -> [Help 1]", "/home/u/.m2/repository/a/c.pom.part.lock"),
+    ("[ERROR] Could not create local repository at /home/u/.m2/repository -> [Help 1]\n[ERROR] \n", "/home/u/.m2/repository"),
     (" WARN  Issue while reading \"/home/u/.netrc\". EACCES: permission denied, open '/home/u/.netrc'\n"
      "pnpm: ENOENT: no such file or directory, mkdir '/home/u/.local/share/pnpm'\n    at async Object.mkdir",
      "/home/u/.local/share/pnpm"),
@@ -168,6 +173,7 @@ NO_KEYS = [
     "fatal: could not read Username for 'https://example.org': terminal prompts disabled",
     "git@example.org: Permission denied (publickey).\nfatal: Could not read from remote repository.",
     "u@example.org: Permission denied (publickey,password).",
+    "Host key verification failed.\r\nfatal: Could not read from remote repository.",
 ]
 
 

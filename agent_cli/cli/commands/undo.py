@@ -2,7 +2,8 @@
 model."""
 
 import asyncio
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -234,8 +235,7 @@ async def _settle(asked: _UndoOptions, history: TurnUndo, title: str, report: Re
 
 def _tell(title: str, report: RestoreReport) -> int:
     print(title)
-    for change in report.restored:
-        print(f"  {change.kind:9} {_one_row(change.path)}")
+    _list(f"  {change.kind:9} {_one_row(change.path)}" for change in report.restored)
     return _tell_rest(report, "skipped")
 
 
@@ -283,10 +283,26 @@ async def _rehearse(asked: _UndoOptions, history: TurnUndo, is_held: bool) -> in
     else:
         prompt, report = await history.would_redo()
     print(f"Would {asked.word}{_PART[asked.what]}: {_first_line(prompt)}")
-    for change in report.restored:
-        print(f"  {change.kind:9} {_one_row(change.path)}  +{change.added} -{change.removed}")
+    _list(
+        f"  {change.kind:9} {_one_row(change.path)}  +{change.added} -{change.removed}"
+        for change in report.restored
+    )
     _tell_rest(report, "would leave alone")
     return 0
+
+
+_MOST_ROWS = 200
+"""Rows of a list on a terminal, which may have kept fewer of what was above."""
+
+
+def _list(rows: Iterable[str]) -> None:
+    """Print the rows of a list: on a terminal the first ones, elsewhere all."""
+    listed = list(rows)
+    most = _MOST_ROWS if sys.stdout.isatty() else len(listed)
+    for row in listed[:most]:
+        print(row)
+    if len(listed) > most:
+        print(f"  … and {len(listed) - most:,} more; all of them are listed in a pipe or a file")
 
 
 def _one_row(path: str) -> str:

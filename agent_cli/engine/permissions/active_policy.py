@@ -213,7 +213,9 @@ class Permissions:
             run_by_git=self._run_by_git,
             may_be_repository=may_be_repository,
             is_repository=_is_repository,
+            git_is_fixed=self._git_is_fixed,
             git_aliases=_git_aliases,
+            git_setting=_git_setting,
             untrusted=self._untrusted_source(),
             untrusted_sources=self._untrusted(),
             instructions=self._instructions,
@@ -222,6 +224,16 @@ class Permissions:
         return msgspec.structs.replace(
             policy, hard_links=partial(self._hard_links, policy), closed_below=partial(self._closed_below, policy)
         )
+
+    def _git_is_fixed(self, folder: str) -> bool:
+        from agent_cli.workspace.git.repository import git_folder, git_places
+
+        try:
+            place = git_folder(os.path.realpath(folder))
+        except (OSError, ValueError):
+            return False
+        fixed = (path for root in self._workspace.roots for path in git_places(str(root)).guarded)
+        return place is not None and is_inside(os.path.realpath(place.own), tuple(fixed))
 
     def _for_one_verdict(self, policy: Policy) -> Policy:
         """Return a policy that looks up each path and glob once, though a command is examined in several ways."""
@@ -495,6 +507,12 @@ def _git_aliases(folder: str, verb: str) -> tuple[str, ...]:
     from agent_cli.workspace.git.programs import aliases
 
     return aliases(folder, verb)
+
+
+def _git_setting(folder: str, name: str) -> str:
+    from agent_cli.workspace.git.programs import setting_value
+
+    return setting_value(folder, name)
 
 
 def _is_repository(folder: str) -> bool:

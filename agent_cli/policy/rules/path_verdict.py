@@ -79,8 +79,13 @@ class Policy(msgspec.Struct, frozen=True):
     """Returns True if a folder has a `HEAD`, as a bare repository has."""
     is_repository: Callable[[str], bool] = lambda folder: True
     """Returns True if a folder is in a git repository."""
+    git_is_fixed: Callable[[str], bool] = lambda folder: False
+    """Returns True if the data of the repository around a folder is read-only in the sandbox, as that of a
+    submodule within the workspace."""
     git_aliases: Callable[[str, str], tuple[str, ...]] = lambda folder, name: ()
     """Returns what a git alias stands for in a folder, by the settings of its repository and of the user."""
+    git_setting: Callable[[str, str], str] = lambda folder, name: ""
+    """Returns the value of a git setting in a folder, by the same settings; empty if it has none."""
     has_hosts: bool = False
     """True if sandboxed commands reach, by HTTP, the hosts that rules allow."""
     missing_sandbox: str = ""

@@ -2,6 +2,7 @@
 functions expect normalized commands, as in `destructive`."""
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
@@ -48,7 +49,7 @@ NETWORK: dict[str, str] = {
         "curl wget aria2c ssh scp sftp ftp tftp telnet nc ncat netcat socat mosh ping ping6 traceroute"
         " tracepath mtr dig nslookup host whois nmap http https xh httpie lynx w3m links elinks rclone yt-dlp"
         " youtube-dl gh glab hub tea heroku vercel netlify flyctl fly wrangler firebase railway supabase twine"
-        " cloudflared ngrok lftp s3cmd uvx rustup nvm fnm volta asdf mise sdk corepack ansible"
+        " cloudflared ngrok lftp s3cmd uvx corepack ansible"
         " ansible-playbook ansible-galaxy pipx steampipe dog doggo",
         "",
     ),
@@ -110,6 +111,12 @@ NETWORK: dict[str, str] = {
     "swift": _verbs("package (resolve|update)"),
     "pod": _verbs("install|update|repo \\S+|search|trunk \\S+"),
     **_all("pre-commit prek", _verbs("install-hooks|autoupdate|auto-update|try-repo|run .*--install-hooks")),
+    "rustup": _verbs("check"),
+    **_all(
+        "nvm fnm volta asdf mise sdk",
+        _verbs(r"i|install\S*|up|update|upgrade|self-?update|u|pin|fetch|outdated|latest|plugins?|search"
+        r"|\S+-remote|list[ -]all|plugin-\S+|sync"),
+    ),
     **_all("playwright cypress puppeteer", _verbs("install|install-deps")),
     **_all("psql mysql mariadb mongosh redis-cli pg_dump pg_restore mysqldump createdb dropdb", ""),
     **_all("terraform tofu terragrunt pulumi", r" (init|plan|apply|destroy|refresh|import|get|providers|login"
@@ -174,7 +181,10 @@ OUTSIDE: dict[str, tuple[str, str]] = {
         ("", "reaches services or keys outside the sandbox"),
     ),
     "npm": (r" (-g|--global|--location=global) ", "installs for the whole user"),
-    "pnpm": (r" (-g|--global) ", "installs for the whole user"),
+    "pnpm": (
+        r" (-g|--global) |^(?!.* --store-dir)" + _verbs("add|a|update|up|upgrade|dlx|create").removeprefix("^"),
+        "writes to a store of the whole user",
+    ),
     "yarn": (r"^ global ", "installs for the whole user"),
     "bun": (r" (-g|--global) ", "installs for the whole user"),
     **dict.fromkeys(["pip", "pip3"], (r" (--user|--break-system-packages) ", "installs for the whole user")),
@@ -187,8 +197,9 @@ OUTSIDE: dict[str, tuple[str, str]] = {
     "gem": (r"^ (install|uninstall|cleanup) ", "installs for the whole user"),
     "git": (r"^ config .*--(global|system) (?!.*--get)(?!-l |--list )", "changes the settings of all"
     " repositories"),
-    **dict.fromkeys(["nvm", "fnm", "volta", "asdf", "mise", "sdk"], (r" (install|uninstall|use|default) ",
+    **dict.fromkeys(["fnm", "volta", "asdf", "mise", "sdk"], (r" (install|uninstall|use|default) ",
     "changes the toolchains")),
+    "nvm": (r"^ (install|i|uninstall|alias|unalias|reinstall-packages) ", "changes the toolchains"),
     **dict.fromkeys(["journalctl", "systemctl", "service", "launchctl"], ("", "talks to the system's services")),
 }  # fmt: skip
 """For each program, the arguments that no sandbox can support, and why."""
@@ -256,6 +267,49 @@ def changes_git_settings(command: SimpleCommand) -> bool:
     fails, so that it could not run again."""
     words = normalize(command)
     return words[:1] == ("git",) and _GIT_SETTINGS.search(f" {' '.join(words[1:])} ") is not None
+
+
+def changes_git_data(command: SimpleCommand) -> bool:
+    """Return True if a command that does more than read is git's, and changes the data of its repository."""
+    words = normalize(command)
+    return words[:1] == ("git",) and len(words) > 1 and words[1] not in ("clone", "init", "help", "version")
+
+
+_UNSIGNED = frozenset(
+    "--no-gpg-sign --no-sign --ff-only --abort --quit --show-current-patch --edit-todo -d --delete".split()
+)
+_ON = re.compile(r"true|yes|on|[1-9]\d*", re.I)
+_COMMITTING = frozenset("commit merge cherry-pick revert rebase am pull".split())
+_SSH = re.compile(r"ssh://|(?!\w+://)(?:[\w.-]+@)?[\w.-]+:(?!\d+/)[^\\]")
+
+
+def git_need(command: SimpleCommand, setting: Callable[[str], str]) -> SandboxNeed:
+    """Return what a git command needs by the settings of git, which `setting` returns: keys of the user to sign or
+    to reach a remote. Without these a commit or a rebase fails halfway."""
+    words = normalize(command)
+    if words[:1] != ("git",) or len(words) < 2:
+        return SandboxNeed()
+    verb, rest = words[1], words[2:]
+    if _signs(verb, rest, setting):
+        return SandboxNeed("outside", "signs with your key, which the sandbox hides")
+    if verb in ("fetch", "pull", "ls-remote"):
+        remotes = [word for word in rest if not word.startswith("-")][:1] or ["origin"]
+        if _SSH.match(setting(f"remote.{remotes[0]}.url")):
+            return SandboxNeed("network", _NET, keys=True)
+    return SandboxNeed()
+
+
+def _signs(verb: str, rest: tuple[str, ...], setting: Callable[[str], str]) -> bool:
+    """Return True if a git command signs, and the key is not a file that commands can read."""
+    if (verb not in _COMMITTING and verb != "tag") or not _UNSIGNED.isdisjoint(rest):
+        return False
+    flags = ("-s", "-u", "--sign", "--local-user") if verb == "tag" else ("-S", "--gpg-sign")
+    if not any(word.startswith(flags) for word in rest):
+        name = "tag.gpgsign" if verb == "tag" else "commit.gpgsign"
+        if not _ON.fullmatch(setting(name)):
+            return False
+    key = setting("user.signingkey") if setting("gpg.format") == "ssh" else ""
+    return not key.startswith(("/", "~")) or "/.ssh/" in key
 
 
 def _is_at_home(command: SimpleCommand) -> bool:

@@ -4,10 +4,16 @@ for a user."""
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 CALL_TAG = "AGENT_CALL"
 """Names the tool call a process belongs to, so that the process is found after it has left its session."""
 
+NO_TERMINAL = {"GPG_TTY": "/dev/no-terminal"}
+"""Names a terminal that does not exist, so that gpg asks for no passphrase on the user's: `pinentry` would draw
+over our screen and compete for each key. Without a name it would use that in which `gpg-agent` was started."""
 _QUIET = {
+    **NO_TERMINAL,
     "AGENT": "agent-cli",
     "DEBIAN_FRONTEND": "noninteractive",
     "GIT_EDITOR": "true",
@@ -20,8 +26,12 @@ _QUIET = {
 _GIT_SAFETY = (("safe.bareRepository", "explicit"), ("core.fsmonitor", "false"))
 """Settings that stop git from running a program out of a directory created by another user."""
 
-_MISLEADING = frozenset({"CDPATH"})
-"""With `CDPATH`, `cd src` may enter another directory than the one that was approved."""
+_MISLEADING = frozenset({"CDPATH", "GIT_SEQUENCE_EDITOR"})
+"""With `CDPATH`, `cd src` may enter another directory than the one that was approved. `GIT_SEQUENCE_EDITOR` takes
+precedence over `GIT_EDITOR`, and would open an editor for `git rebase -i`."""
+
+_ENGLISH = lazy_regex(r"(?:(?:en|C|POSIX)(?:[_.@:].*)?)?")
+"""Locales, and values of `LANGUAGE`, in which programs write English."""
 
 _SECRETS = frozenset(
     {
@@ -70,6 +80,8 @@ _BY_PROXY = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
     *("npm_config_proxy", "npm_config_https_proxy", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY"),
 )
+PROXIES = frozenset(_BY_PROXY)
+"""Variables that name the proxy to the network."""
 _PAST_PROXY = ("NO_PROXY", "no_proxy", "npm_config_noproxy")
 _OURSELVES = "localhost,127.0.0.1,::1"
 _PROXIED = {
@@ -81,7 +93,12 @@ _PROXIED = {
     "npm_config_update_notifier": "false",
 }
 """Settings that use the proxy and reduce retries: a refused request is refused a minute later too."""
-OF_CONFINEMENT = frozenset({"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED})
+_CONNECTED = {"npm_config_fetch_retry_maxtimeout": "5000", "npm_config_fetch_retry_mintimeout": "1000"}
+"""Settings for commands with the whole network: pnpm also repeats, for 70 s, what fails because its store is
+read-only."""
+OF_CONFINEMENT = frozenset(
+    {"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED, *_CONNECTED}
+)
 """Variables that are set only for confined commands."""
 
 
@@ -95,7 +112,8 @@ def confined_env(
     tmp: str = "",
 ) -> dict[str, str]:
     """Return the environment for a confined command: `env` without secrets and without variables that lead to
-    other programs of the user, except the names in `passed`.
+    other programs of the user, except the names in `passed`. An `offline` command gets no proxy of the user's,
+    which it could not reach: it fails as without one, and reaches this machine directly.
 
     Caches move to the folder `cache`, which should be writable (None: they stay where they are). If the command is
     `offline`, `proxy` is the URL through which allowed hosts are reached; empty: none are. `tmp` is its `TMPDIR`;
@@ -105,12 +123,16 @@ def confined_env(
 
     kept = {}
     for name, value in env.items():
+        if offline and name in PROXIES and name not in passed:
+            continue
         if name in passed or not (is_secret(name, value) or leads_out(name)):
             kept[name] = value
         elif name.startswith("GIT_CONFIG_VALUE_"):
             kept[name] = ""
     moved = _CACHES if offline and not proxy else {**_CACHES, **_DOWNLOADS}
     caches = {name: f"{cache}/{folder}" for name, folder in moved.items()} if cache else {}
+    if cache and not offline:
+        caches |= _CONNECTED
     own = {"TMPDIR": tmp} if tmp else {}
     return {**kept, **caches, **own, **(_way_out(proxy) if offline else {})}
 
@@ -129,16 +151,28 @@ def is_provider_secret(name: str) -> bool:
 
 
 def child_env(base: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment for a command: `base` without provider keys, with prompts switched off, then `extra`;
-    git's safety settings come last.
+    """Return the environment for a command: `base` without provider keys, with prompts switched off and messages
+    in English, then `extra`; git's safety settings come last.
 
     A value that the user sets in `extra` takes precedence over everything, even if it is a key.
     """
     kept = {
         name: value for name, value in base.items() if not is_provider_secret(name) and name not in _MISLEADING
     }
-    env = {**kept, **_QUIET, **(extra or {})}
+    env = {**_in_english(kept), **_QUIET, **(extra or {})}
     return {**env, **_git_safety(env)}
+
+
+def _in_english(env: dict[str, str]) -> dict[str, str]:
+    """Return the user's locale with messages in English: what the sandbox has denied is known by them. Encoding,
+    order and formats stay the user's."""
+    everywhere = env.get("LC_ALL", "")
+    spoken = everywhere or env.get("LC_MESSAGES") or env.get("LANG", "")
+    if _ENGLISH.fullmatch(spoken) and _ENGLISH.fullmatch(env.get("LANGUAGE", "")):
+        return env
+    if everywhere:
+        env = {name: value for name, value in env.items() if not name.startswith("LC_")} | {"LANG": everywhere}
+    return {**env, "LC_MESSAGES": "C"}
 
 
 def _git_safety(env: Mapping[str, str]) -> dict[str, str]:

@@ -123,13 +123,14 @@ async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
 def _given(confinement: Confinement | None, context: ToolContext, proxy: str, *, reports: bool) -> ShellStart:
     if confinement is None:
         return context.shell.prepare(leaves=context.leaves, reports=reports)
-    from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, confined_env
+    from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, PROXIES, confined_env
 
+    set_here = PROXIES.intersection(context.shell.altered)
     settings = partial(
         confined_env,
         offline=confinement.network == "none",
         cache=context.package_cache,
-        passed=context.pass_env,
+        passed={*context.pass_env, *set_here},
         proxy=proxy,
         tmp=context.processes.tmp_of(confinement),
     )
@@ -173,6 +174,16 @@ def sandbox_denial(start: StartedCommand, output: str, cwd: Path, context: ToolC
         return {"blocked": words}
     hosts = (found.subject.partition(":")[0],) if _HOST_NAME.fullmatch(found.subject) else ()
     return {"blocked": words, "blocked_hosts": hosts, "needs": "network"}
+
+
+def withheld_proxy(start: StartedCommand, context: ToolContext) -> str:
+    """Return the variables that name a proxy, and that a command with the whole network went without because they
+    hold a password; empty if there are none."""
+    if start.given is None or start.confinement is None or start.confinement.network != "open":
+        return ""
+    from agent_cli.sandbox.profile.environment import PROXIES
+
+    return ", ".join(sorted(PROXIES.intersection(context.shell.env).difference(start.given.env)))
 
 
 def unnoticed_denial(start: StartedCommand, output: str, cwd: Path, context: ToolContext) -> str:

@@ -15,7 +15,7 @@ from agent_cli.protocol.messages import ResultKind
 from agent_cli.sandbox.process.runner import ProcessError, Running
 
 from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome
-from ..kit.output import OutputLog
+from ..kit.output import OutputLog, first_of
 from .background_jobs import MAX_RUNNING, Job
 from .brought_text import brings_text
 from .command_start import (
@@ -25,6 +25,7 @@ from .command_start import (
     sandbox_denial,
     start_command,
     unnoticed_denial,
+    withheld_proxy,
 )
 
 _MIN_TIMEOUT_S, _MAX_TIMEOUT_S = 1.0, 3600.0
@@ -84,7 +85,7 @@ class Shell(BasicTool):
         if params.background and context.jobs.are_too_many:
             raise ToolError(f"{MAX_RUNNING} jobs are running already; stop one before you start another.")
         moved = [] if context.shell.enter() else ["the working directory was gone: back in the workspace root"]
-        came_from = context.shell.cwd
+        came_from, altered = context.shell.cwd, context.shell.altered if context.leaves else ()
         log = OutputLog(context.spill_dir, context.call_id, context.emit, redactor=context.redactor)
         begun = time.monotonic()
         start = None
@@ -115,9 +116,11 @@ class Shell(BasicTool):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
+        if ended and (running.exit_code or any(context.shell.pipe)) and (names := withheld_proxy(start, context)):
+            person.append(f"{names}: held back with the password in it; the user can list it in {_PASSES_ON}")
         model = [*person, *_place(context, lost, ended), *_kept_output(params.command, start, context)]
         if context.leaves:
-            model.append("it ran outside the sandbox, with the variables of the agent's start")
+            model.append(_left(altered))
         output = log.text().rstrip("\n") or "(no output)"
         blocked = sandbox_denial(start, output, came_from, context) if ended else {}
         if ended and not blocked and (unnoticed := unnoticed_denial(start, output, came_from, context)):
@@ -159,6 +162,7 @@ def _refuse_masks(command: str) -> None:
 
 _PATCHING = lazy_regex(r"(?:^|[;&|\n])[ \t]*apply_?patch[ \t]+(?:<<|['\"]\*\*\* Begin)")
 """A patch given to a command, as Codex's own prompt teaches, after other commands."""
+_PASSES_ON = "tools.shell.pass_env"
 _UNNOTICED = "a part of it may have failed, because the sandbox blocked"
 
 
@@ -238,9 +242,9 @@ def _news(job: Job | None, ended: bool, start: StartedCommand, context: ToolCont
     if job is not None:
         what = "a process it started is still running" if ended else "it continues"
         yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
-        if start.bounds is not None and start.bounds.network == "none":
-            who = "only commands" if context.processes.enforced_level.shares_network else "nothing"
-            yield f"{who} can connect to a server in the sandbox; the user starts one for a browser: !COMMAND"
+        own_network = start.bounds is not None and start.bounds.network == "none"
+        if own_network and not context.processes.enforced_level.shares_network:
+            yield "no other command can connect to a server in its sandbox"
 
 
 def _kept_output(command: str, start: StartedCommand, context: ToolContext) -> Iterator[str]:
@@ -255,6 +259,13 @@ def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:
             f"no output for the last {silent_s:.0f} s: it may wait for input, which it cannot get here. If so,"
             " stop the job and use flags that answer for it (--yes, -m, --no-pager, BatchMode, --watch=false)"
         )
+
+
+def _left(altered: tuple[str, ...]) -> str:
+    """Return the note on a command that left the sandbox; earlier commands changed the variables `altered`."""
+    note = "it ran outside the sandbox, with the variables of the agent's start"
+    without = f"; {first_of(altered, 5)} from earlier commands did not apply: set them in the line itself"
+    return note + without if altered else note
 
 
 def _place(context: ToolContext, lost: str, ended: bool) -> Iterator[str]:

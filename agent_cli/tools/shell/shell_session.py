@@ -34,8 +34,8 @@ _DECLARED = lazy_regex(
 _ESCAPED = lazy_regex(rb"\\([\\\"$`\n])")
 _FUNCTION = lazy_regex(rb"([^\s;&|(){}]+)\s*\(\)|\bfunction\s+([^\s;&|(){}]+)")
 """Matches whatever may define a function: possibly too much, never too little."""
-_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "AGENT_CALL", "SHELLOPTS"})
-"""Variables set anew by each shell or each call."""
+_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "AGENT_CALL", "SHELLOPTS", "PS1", "PS2"})
+"""Variables set anew by each shell or each call; a shell without a terminal removes the prompts."""
 _OWN_LOCAL = frozenset(
     {
         "SHELL", "TERM", "PATH", "IFS", "PS4", "OPTIND", "OPTERR", "OPTARG", "RANDOM", "SRANDOM", "SECONDS",

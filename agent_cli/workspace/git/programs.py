@@ -59,18 +59,32 @@ def run_by_git(root: str) -> tuple[str, ...]:
 
 def aliases(folder: str, verb: str) -> tuple[str, ...]:
     """Return the expansions of a git alias in a folder, by the configuration of its repository and the user."""
-    try:
-        place = git_folder(folder)
-    except (OSError, ValueError):
-        place = None
-    found = (each for file in _files(place) for each in _with_included(file, _DEEPEST))
+    found = (each for file in _files(_place(folder)) for each in _with_included(file, _DEEPEST))
     return tuple(value.strip('"') for name, value in found if name == f"alias.{verb.lower()}")
 
 
+def setting_value(folder: str, wanted: str) -> str:
+    """Return the value of a setting, named as `settings` does, in a folder: the last one in the file that takes
+    precedence. Files included on a condition are not read."""
+    for file in _files(_place(folder)):
+        found = [value for name, value in _with_included(file, _DEEPEST, by_condition=False) if name == wanted]
+        if found:
+            return found[-1].partition(" #")[0].partition(" ;")[0].strip('" ')
+    return ""
+
+
+def _place(folder: str) -> GitFolder | None:
+    try:
+        return git_folder(folder)
+    except (OSError, ValueError):
+        return None
+
+
 def _files(place: GitFolder | None) -> tuple[str, ...]:
-    """Return the configuration files that git reads, or reads where the variables of another shell apply."""
+    """Return the configuration files that git reads, or reads where the variables of another shell apply. Each
+    takes precedence over those after it."""
     home = os.path.expanduser("~")
-    own = (os.path.join(place.common, "config"), os.path.join(place.own, "config.worktree")) if place else ()
+    own = (os.path.join(place.own, "config.worktree"), os.path.join(place.common, "config")) if place else ()
     users = (os.path.join(home, ".gitconfig"), os.path.join(home, ".config", "git", "config"))
     bases = filter(os.path.isabs, (os.environ.get("XDG_CONFIG_HOME", ""),))
     named = filter(
@@ -80,12 +94,14 @@ def _files(place: GitFolder | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own, *users, *further)))
 
 
-def _with_included(file: str, deepest: int) -> Iterator[tuple[str, str]]:
-    """Yield the settings in a file and in those it includes, whether or not an include condition holds."""
+def _with_included(file: str, deepest: int, *, by_condition: bool = True) -> Iterator[tuple[str, str]]:
+    """Yield the settings in a file and in those it includes; `by_condition`: also in those that it includes on a
+    condition, whether or not that holds."""
     for name, value in _settings(file):
         yield name, value
-        if deepest and _includes(name):
-            yield from _with_included(_joined(os.path.dirname(file), value), deepest - 1)
+        if deepest and _includes(name) and (by_condition or name == "include.path"):
+            included = _joined(os.path.dirname(file), value)
+            yield from _with_included(included, deepest - 1, by_condition=by_condition)
 
 
 def _includes(name: str) -> bool:

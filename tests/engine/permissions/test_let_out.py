@@ -131,6 +131,18 @@ PLANT = "mkdir -p b; printf '#!/bin/sh\\necho planted ran\\n' > b/tool; chmod +x
 FORGE = 'trap \'printf "0\\n%s\\0\\0echo forged ran\\0" "$PWD" >&59\' EXIT; true'
 
 
+async def test_a_command_that_leaves_is_told_which_variables_it_went_without(
+    tmp_path: Path, outside: Path
+) -> None:
+    async with confined(tmp_path, "export MARK=kept; A=1", f"touch {outside}", "true") as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        kept, left, inside = (event.text for event in it.of(ToolCallFinished))
+        assert "MARK from earlier commands did not apply" in left, left
+        assert "did not apply" not in kept + inside
+    outside.unlink()
+
+
 async def test_a_command_that_leaves_starts_as_the_first_one_did(tmp_path: Path, outside: Path) -> None:
     leaving = f"tool; echo mark=$MARK; touch {outside}"
     rule = [

@@ -44,6 +44,9 @@ from tests.rows import each_row
         ("git fetch", "network"), ("git pull origin main", "network"), ("git clone https://h/x", "network"), ("rsync a h::b", "network"),
         ("git clone git@h:x", "outside"), ("git fetch ssh://h/x main", "outside"), ("git push https://h/x", "outside"),
         ("npm init -y", "inside"), ("npm init vite", "network"), ("npm login", "outside"), ("npm view x", "network"),
+        (". ~/.nvm/nvm.sh && nvm use 20 && npm test", "inside"), ("nvm ls", "inside"), ("nvm install 20", "outside"), ("nvm ls-remote", "network"),
+        ("mise run lint", "inside"), ("mise exec -- node a.js", "inside"), ("mise up", "network"), ("asdf current", "inside"), ("rustup show", "inside"),
+        ("pnpm i", "network"), ("pnpm add x", "outside"), ("pnpm -r --filter a up x", "outside"), ("pnpm run add", "inside"), ("pnpm add x --store-dir s", "network"),
         ("git remote add o u", "outside"), ("git remote", "inside"), ("git branch -m a b", "outside"), ("git branch -u o/a", "outside"),
         ("git branch a", "inside"), ("git branch -d a", "inside"), ("git checkout -t o/a", "outside"), ("git switch a", "inside"),
         ("git switch -c a", "inside"), ("git config user.name n", "outside"), ("git config user.name", "inside"), ("git -C src config user.name", "inside"),
@@ -124,6 +127,60 @@ def test_what_needs_keys_of_the_user_has_the_network_alone_where_a_rule_decides(
     assert reach(run("git push", ruled("ask shell(git push)"))) == "outside"
     assert reach(run("git push", ruled(f"allow {asked.grant}"))) == "outside"
     assert reach(run("git push", ruled(mode="yolo", sandboxed=False))) == "network"
+
+
+SIGNS = {"commit.gpgsign": "true", "tag.gpgsign": "yes"}
+ALIASES = {
+    "alias.ci": "commit -q",
+    "alias.up": "push --quiet",
+    "alias.st": "status -sb",
+    "alias.w": "!git push",
+    "alias.co": "checkout",
+}
+SSH = {"remote.origin.url": "git@h:x.git", "remote.up.url": "https://h/x", "remote.own.url": "file:///srv/x"}
+
+
+@each_row(
+    ("settings", "command", "wanted"),
+    [
+        (SIGNS, "git commit -qm x", "outside"), (SIGNS, "git -C src commit -m x", "outside"), (SIGNS, "git rebase main", "outside"),
+        (SIGNS, "git merge a", "outside"), (SIGNS, "git cherry-pick a", "outside"), (SIGNS, "git tag v1", "outside"),
+        (SIGNS, "echo x >> a && git commit -am 'as -S'", "outside"), (SIGNS, "git pull", "outside"),
+        (SIGNS, "git commit --no-gpg-sign -m x", "inside"), (SIGNS, "git rebase --abort", "inside"), (SIGNS, "git tag -d v1", "inside"),
+        (SIGNS, "git merge --ff-only a", "inside"), (SIGNS, "git -c commit.gpgsign=false commit -m x", "inside"),
+        (SIGNS, "git add -A", "inside"), (SIGNS, "git stash", "inside"), (SIGNS, "git status", "inside"), (SIGNS, "make", "inside"),
+        (SIGNS | {"gpg.format": "ssh", "user.signingkey": "~/.ssh/id.pub"}, "git commit -m x", "outside"),
+        (SIGNS | {"gpg.format": "ssh", "user.signingkey": "~/keys/id.pub"}, "git commit -m x", "inside"),
+        ({"commit.gpgsign": "false"}, "git commit -m x", "inside"), ({}, "git commit -m 'as -S'", "inside"), ({}, "git commit -sm x", "inside"),
+        ({}, "git commit -S -m x", "outside"), ({}, "git commit --gpg-sign=AB -m x", "outside"), ({}, "git tag -s v1 -m x", "outside"),
+        ({}, "git tag v1", "inside"), ({}, "git -c commit.gpgsign commit -m x", "outside"),
+        (SIGNS | ALIASES, "git ci -m x", "outside"), (ALIASES, "git ci -m x", "inside"), (ALIASES, "git -C src up origin main", "outside"),
+        (ALIASES, "git st", "inside"), (ALIASES, "git co -t o/a", "outside"), (ALIASES, "git co a", "inside"), (ALIASES, "git", "inside"), (ALIASES, "git w", "inside"),
+        (SSH, "git fetch", "outside"), (SSH, "git pull --rebase", "outside"), (SSH, "git pull origin main", "outside"),
+        (SSH, "git fetch up", "network"), (SSH, "git fetch own", "network"), ({}, "git fetch", "network"),
+    ],
+)  # fmt: skip
+def test_git_reaches_as_far_as_its_settings_need(settings: dict[str, str], command: str, wanted: Reach) -> None:
+    given = ruled(git_setting=lambda folder, name: settings.get(name, ""))
+    assert reach(run(command, given)) == wanted
+
+
+@each_row(
+    ("command", "wanted"),
+    [
+        ("cd sub && echo x >> a; git add -A && git commit -qm x", "outside"), ("git -C sub stash", "outside"), ("git commit -m x", "inside"),
+        ("cd sub && git status && git log", "inside"), ("cd sub && make", "inside"), ("cd sub && git clone ../a b", "network"),
+    ],
+)  # fmt: skip
+def test_git_data_that_the_sandbox_holds_is_changed_outside(command: str, wanted: Reach) -> None:
+    assert reach(run(command, ruled(git_is_fixed=lambda folder: folder.endswith("/sub")))) == wanted
+
+
+def test_a_signature_is_no_reason_to_leave_where_nothing_may_or_nothing_holds_it() -> None:
+    signs = {"git_setting": lambda folder, name: SIGNS.get(name, "")}
+    assert reach(run("git commit -m x", ruled("deny outside", **signs))) == "inside"
+    assert reach(run("git commit -m x", ruled("allow outside(git commit *)", **signs))) == "outside"
+    assert reach(run("git commit -m x", ruled(mode="yolo", sandboxed=False, **signs))) == "inside"
 
 
 @each_row("command", ["git remote add o u", "git branch -m a b", "git submodule update"])

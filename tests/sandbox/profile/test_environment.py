@@ -110,6 +110,14 @@ def test_offline_nothing_is_tried_again() -> None:
     assert confined({}) == {}
 
 
+def test_with_the_network_an_installation_that_cannot_write_fails_within_seconds() -> None:
+    """pnpm waits between its attempts, whatever has failed."""
+    names = ("npm_config_fetch_retry_mintimeout", "npm_config_fetch_retry_maxtimeout")
+    connected = confined({}, cache="/c")
+    assert sum(int(connected[name]) for name in names) < 10_000
+    assert "npm_config_fetch_retries" not in connected
+
+
 _HIDING = """
 import os
 from agent_cli.sandbox.self_protection import hide_keys_of_this_process
@@ -150,6 +158,41 @@ def test_with_hosts_behind_a_proxy_every_program_finds_it_and_this_machine_stays
 def test_without_a_proxy_none_is_named() -> None:
     assert not [name for name in confined({}, offline=True) if "proxy" in name.lower()]
     assert confined({"HTTP_PROXY": "http://mine:1"}, offline=False, proxy=PROXY) == {"HTTP_PROXY": "http://mine:1"}
+
+
+def test_a_proxy_that_cannot_be_reached_is_not_named() -> None:
+    env = {"HTTP_PROXY": "http://127.0.0.1:7890", "https_proxy": "http://proxy:3128", "NO_PROXY": "corp"}
+    assert {"HTTP_PROXY", "https_proxy"}.isdisjoint(confined(env, offline=True))
+    assert confined(env, offline=True, passed=("HTTP_PROXY",))["HTTP_PROXY"] == "http://127.0.0.1:7890"
+
+
+@each_row(
+    "base, expected",
+    [
+        ({"LANG": "de_DE.UTF-8"}, {"LANG": "de_DE.UTF-8", "LC_MESSAGES": "C"}),
+        ({"LANG": "en_GB.UTF-8", "LANGUAGE": "fr:en"}, {"LANG": "en_GB.UTF-8", "LANGUAGE": "fr:en", "LC_MESSAGES": "C"}),
+        ({"LANG": "C", "LC_ALL": "ja_JP.UTF-8", "LC_TIME": "C"}, {"LANG": "ja_JP.UTF-8", "LC_MESSAGES": "C"}),
+        ({"LANG": "de_DE", "LC_MESSAGES": "en_US", "LC_TIME": "fr_FR"}, None),
+        ({"LANG": "de_DE", "LC_ALL": "C.UTF-8"}, None),
+        ({"LANG": "en_US.UTF-8", "LANGUAGE": "en_US:en"}, None),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_messages_are_in_english_and_the_rest_of_the_locale_is_the_users(
+    base: dict[str, str], expected: dict[str, str] | None
+) -> None:
+    found = child_env(base)
+    told = {name: value for name, value in found.items() if name.startswith(("LC_", "LANG"))}
+    assert told == (base if expected is None else expected)
+
+
+def test_the_users_own_setting_for_commands_comes_before_english() -> None:
+    assert child_env({"LANG": "de_DE"}, {"LC_MESSAGES": "de_DE"})["LC_MESSAGES"] == "de_DE"
+
+
+def test_an_editor_for_rebase_lists_is_not_opened() -> None:
+    env = child_env({"GIT_SEQUENCE_EDITOR": "code --wait"})
+    assert "GIT_SEQUENCE_EDITOR" not in env and env["GIT_EDITOR"] == "true"
 
 
 def test_what_only_the_proxy_adds_does_not_outlast_the_command() -> None:

@@ -52,6 +52,14 @@ async def test_cd_dash_leads_back_to_where_the_session_was(context: ToolContext,
     assert str(root) in await said(context, "cd -")
 
 
+def test_a_prompt_that_an_active_environment_has_exported_is_no_change_by_a_command(root: Path) -> None:
+    session = ShellSession(root, {"PATH": os.environ["PATH"], "PS1": "(venv) $ ", "PS2": "> "})
+    with closing(session.prepare()) as start:
+        run_bash("true", start)
+        session.adopt(start)
+    assert session.altered == () and session.env["PS1"] == "(venv) $ "
+
+
 async def test_a_virtual_environment_stays_active_until_it_is_left(context: ToolContext, root: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / "venv")], check=True, timeout=60)
     await said(context, "source venv/bin/activate")

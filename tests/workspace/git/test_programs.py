@@ -2,11 +2,13 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from agent_cli.workspace.git.programs import run_by_git
+from agent_cli.workspace.git.programs import run_by_git, setting_value
+from tests.rows import each_row
 
 
 @pytest.fixture
@@ -112,3 +114,33 @@ def test_the_file_that_a_hook_is_a_link_to_is_found(work: Path) -> None:
     (work / ".git/hooks").mkdir(exist_ok=True)
     (work / ".git/hooks/pre-push").symlink_to("../../tools/monitor")
     assert run_by_git(str(work)) == (f"{work}/tools/monitor",)
+
+
+@each_row(
+    ("of_repository", "of_user", "value"),
+    [
+        ("", "[commit]\n\tgpgsign = true", "true"),
+        ("[commit]\n\tgpgsign = false", "[commit]\n\tgpgsign = true", "false"),
+        ("[commit]\n\tgpgsign = yes ; always\n\tgpgSign = off # not now", "", "off"),
+        ('[commit "x"]\n\tgpgsign = true', "", ""),
+        ("", "[include]\n\tpath = more\n", "on"),
+        ("", '[includeIf "gitdir:/elsewhere/"]\n\tpath = more\n', ""),
+        ("", "", ""),
+    ],
+)
+def test_a_setting_has_the_value_that_git_uses(
+    tmp_path: Path, of_repository: str, of_user: str, value: str
+) -> None:
+    (tmp_path / "more").write_text('[commit]\n\tgpgsign = "on"\n', encoding="utf-8")
+    (tmp_path / ".gitconfig").write_text(of_user, encoding="utf-8")
+    work = tmp_path / "work"
+    subprocess.run(["git", "init", "-q", work], check=True)
+    with (work / ".git/config").open("a", encoding="utf-8") as config:
+        config.write(of_repository)
+    asked = "import sys; from agent_cli.workspace.git.programs import setting_value as v; print(v(*sys.argv[1:]))"
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        [sys.executable, "-c", asked, work, "commit.gpgsign"], env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == value, done.stderr
+    assert setting_value(str(tmp_path / "nowhere"), "commit.gpgsign.none") == ""

@@ -13,6 +13,7 @@ from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.sanitize import Sanitizer
 from agent_cli.sandbox.process.runner import shell_program
 from agent_cli.sandbox.process.running import to_the_end
+from agent_cli.sandbox.profile.environment import NO_TERMINAL
 from agent_cli.tools.kit.output import OutputLog
 from agent_cli.tools.shell.background_jobs import MAX_RUNNING
 from agent_cli.ui.services import CommandEnd
@@ -45,7 +46,8 @@ async def run_own_command(
         if is_shown:
             emit(sanitizer.feed(output))
 
-    env = dict(os.environ)  # without variables exported by the model's commands: a PATH of theirs would apply
+    # without variables exported by the model's commands: a PATH of theirs would apply
+    env = {**os.environ, **NO_TERMINAL}
     running = await opened.processes.start(
         [shell_program(env.get("PATH", "")), "-c", "--", command],
         cwd=context.shell.start,
