@@ -213,7 +213,7 @@ class Permissions:
             run_by_git=self._run_by_git,
             may_be_repository=may_be_repository,
             is_repository=_is_repository,
-            git_is_fixed=self._git_is_fixed,
+            git_is_read_only=self._git_is_read_only,
             git_aliases=_git_aliases,
             git_setting=_git_setting,
             untrusted=self._untrusted_source(),
@@ -225,7 +225,7 @@ class Permissions:
             policy, hard_links=partial(self._hard_links, policy), closed_below=partial(self._closed_below, policy)
         )
 
-    def _git_is_fixed(self, folder: str) -> bool:
+    def _git_is_read_only(self, folder: str) -> bool:
         from agent_cli.workspace.git.repository import git_folder, git_places
 
         try:

@@ -79,7 +79,7 @@ class Policy(msgspec.Struct, frozen=True):
     """Returns True if a folder has a `HEAD`, as a bare repository has."""
     is_repository: Callable[[str], bool] = lambda folder: True
     """Returns True if a folder is in a git repository."""
-    git_is_fixed: Callable[[str], bool] = lambda folder: False
+    git_is_read_only: Callable[[str], bool] = lambda folder: False
     """Returns True if the data of the repository around a folder is read-only in the sandbox, as that of a
     submodule within the workspace."""
     git_aliases: Callable[[str, str], tuple[str, ...]] = lambda folder, name: ()

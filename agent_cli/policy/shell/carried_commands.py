@@ -7,12 +7,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
 from ..rules.path_verdict import Policy
 from .destructive import INTERPRETERS
-from .parser import SimpleCommand, Word
-from .wrappers import SHELLS, git_settings, normalize, program
+from .git_needs import folder_of
+from .parser import SimpleCommand
+from .wrappers import SHELLS, git_settings, normalize, option_values, program
 
 _RUN_TEXT = frozenset("awk gawk mawk nawk vim vi nvim view ex ed emacs tmux screen expect gdb m4 sed".split())
 _PACKAGE_MANAGERS = frozenset("npm pnpm yarn bun".split())
@@ -90,7 +89,7 @@ def _behind_options(words: tuple[str, ...]) -> Iterator[str]:
 def _aliased(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
     """Yield the expansion of git's verb if it is an alias, including nested aliases."""
     verb, *rest = normalize(part)[1:] or [""]
-    folder = git_folder_of(part, cwd)
+    folder = folder_of(part, cwd)
     given = [setting.partition("=") for setting in git_settings(part)]
     seen: set[str] = set()
     todo = [verb]
@@ -103,31 +102,6 @@ def _aliased(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
             words = " ".join((value, *rest))
             yield words[1:] if words.startswith("!") else f"git {words}"
             todo += [] if value.startswith("!") else value.split()[:1]
-
-
-def git_setting(part: SimpleCommand, cwd: str, policy: Policy, name: str) -> str:
-    """Return the value that a setting, in lower case, has for a git command; empty if it has none."""
-    given = [setting.partition("=") for setting in git_settings(part)]
-    own = [value if is_set else "true" for key, is_set, value in given if key.lower() == name]
-    return own[-1] if own else policy.git_setting(git_folder_of(part, cwd), name)
-
-
-def unaliased(part: SimpleCommand, cwd: str, policy: Policy) -> SimpleCommand:
-    """Return a command with a git alias replaced by what it stands for, unless that is a command of the shell."""
-    words = normalize(part)
-    value = git_setting(part, cwd, policy, f"alias.{words[1].lower()}") if words[:1] == ("git",) != words else ""
-    if not value or value.startswith("!"):
-        return part
-    at = len(part.words) - len(words) + 1
-    return msgspec.structs.replace(
-        part, words=(*part.words[:at], *map(Word, value.split()), *part.words[at + 1 :])
-    )
-
-
-def git_folder_of(part: SimpleCommand, cwd: str) -> str:
-    """Return the folder that a git command works in."""
-    before = len(part.argv) - len(normalize(part)[2:])
-    return os.path.join(cwd, *option_values(part.argv[1:before], "-C"))
 
 
 Read = Callable[[str], str]
@@ -145,17 +119,6 @@ _LIFECYCLE = (
 ).split()
 _SHORT = {"t": "test", "tst": "test"}
 _MOST_FOLDERS = 40
-
-
-def option_values(words: Sequence[str], short: str, *long: str) -> Iterator[str]:
-    """Yield the values of an option in any form: `-C a`, `-Ca`, `--directory a`, `--directory=a`."""
-    for at, word in enumerate(words):
-        if word in (short, *long):
-            yield from words[at + 1 : at + 2]
-        elif word.startswith(short) and not word.startswith("--"):
-            yield word[len(short) :]
-        else:
-            yield from (word.removeprefix(f"{name}=") for name in long if word.startswith(f"{name}="))
 
 
 def make_recipes(words: Sequence[str], cwd: str, read: Read) -> str:

@@ -12,7 +12,6 @@ line needs that.
 import os
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import zip_longest
 
 import msgspec
@@ -23,20 +22,13 @@ from agent_cli.protocol.paths import is_inside
 from ..rules.path_verdict import Policy, strictest, together, watched, weightiest
 from ..rules.rule import BUILT_IN_PLACE, Effect, Rule
 from . import destructive
-from .carried_commands import carried_commands, git_folder_of, git_setting, unaliased
+from .carried_commands import carried_commands
+from .git_needs import git_need, unaliased
 from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
-from .sandbox_needs import (
-    SandboxNeed,
-    changes_git_data,
-    changes_git_settings,
-    git_need,
-    leaving_need,
-    need_of,
-    unread_need,
-)
+from .sandbox_needs import SandboxNeed, leaving_need, need_of, unread_need
 from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, program, unwrap
 
 _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
@@ -430,19 +422,15 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, known: Reading | No
 
 def _need(part: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy) -> SandboxNeed:
     """Return what a command needs on this machine, under these rules."""
-    plain = unaliased(part, cwd, policy) if policy.sandboxed else part
+    if not policy.sandboxed:
+        return msgspec.structs.replace(need_of(part, cwd, place), keys=False)
+    plain = unaliased(part, cwd, policy)
     need = need_of(plain, cwd, place)
-    is_settled = need.reach == "outside" or not policy.sandboxed
-    if not is_settled and changes_git_settings(plain) and policy.is_repository(cwd):
-        return SandboxNeed("outside", "changes settings of the repository, which are read-only in the sandbox")
-    if not is_settled and changes_git_data(plain) and policy.git_is_fixed(git_folder_of(part, cwd)):
-        return SandboxNeed("outside", "changes git's data of a submodule or work tree, read-only in the sandbox")
-    if not is_settled and not on_leaving(part, policy).denied:
-        of_git = git_need(plain, partial(git_setting, part, cwd, policy))
-        need = of_git if of_git.why else need
-    if need.keys and (is_settled or on_leaving(part, policy).denied):
-        return msgspec.structs.replace(need, keys=False)
-    return need
+    if need.reach == "outside":
+        return need
+    may_leave = not on_leaving(part, policy).denied
+    of_git = git_need(plain, cwd, policy, may_leave=may_leave)
+    return of_git if of_git.why else msgspec.structs.replace(need, keys=need.keys and may_leave)
 
 
 def _forbidding(part: SimpleCommand, cwd: str, policy: Policy, effect: Effect) -> Rule | None:

@@ -2,7 +2,6 @@
 functions expect normalized commands, as in `destructive`."""
 
 import re
-from collections.abc import Callable
 
 import msgspec
 
@@ -26,7 +25,7 @@ class SandboxNeed(msgspec.Struct, frozen=True):
     leaving the sandbox; a rule that allows it gives it the network alone, with which the keys of a CI job do."""
 
 
-_NET = "needs the network"
+NETWORK_NEEDED = "needs the network"
 _KEYS = "needs the network and your keys, which the sandbox hides"
 
 
@@ -139,19 +138,6 @@ _WITH_KEYS: dict[str, str] = {
 }
 """For each program, the arguments of `NETWORK` with which the network is useless without keys of the user."""
 
-_GIT_SETTINGS = re.compile(
-    r"^ (?:config (?!.*(?:-f|--file|--blob)[ =]|.*--get)"
-    r"(?:(?:-\S+ )*(?:set|unset|edit|re\S+-section|[^- ]\S*\.\S+ \S)"
-    r"|(?:.* )?(?:--unset\S*|--add|--replace-all|--re\S+-section|--edit|-e) )"
-    r"|remote( -\S+)* (?:add|remove|rm|rename|set-url|set-branches) "
-    r"|worktree (?:add|remove|move|prune|lock|unlock|repair) "
-    r"|submodule( -\S+)* (?:add|init|update|deinit|sync|set-url|set-branch|absorbgitdirs) "
-    r"|sparse-checkout (?:init|set|add|disable) |lfs (?:un)?install "
-    r"|branch (?:.* )?(?:-[mMcCut]|--move|--copy|--set-upstream-to(?:=\S+)?|--unset-upstream|--edit-description"
-    r"|--track(?:=\S+)?) |(?:checkout|switch) (?:.* )?(?:-t|--track(?:=\S+)?) )"
-)
-"""What changes the settings of a repository, or its data on work trees and submodules."""
-
 OUTSIDE: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         "docker podman nerdctl docker-compose podman-compose buildah skopeo colima lima limactl kind minikube"
@@ -252,64 +238,13 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
         return SandboxNeed()
     if name in NETWORK and re.search(NETWORK[name], line):
         keys = name in _WITH_KEYS and re.search(_WITH_KEYS[name], line) is not None
-        return SandboxNeed("network", _NET, not keys and _is_by_http(name, line), keys)
+        return SandboxNeed("network", NETWORK_NEEDED, not keys and _is_by_http(name, line), keys)
     return _elsewhere(name, command, place, open_folders)
 
 
 def leaving_need(need: SandboxNeed) -> SandboxNeed:
     """Return what a question about a command asks for."""
     return SandboxNeed("outside", _KEYS) if need.keys else need
-
-
-def changes_git_settings(command: SimpleCommand) -> bool:
-    """Return True if a command that reads nothing is git's, and changes files of the repository that no sandboxed
-    command may change. In the sandbox, some do half of their work: `git branch -m` renames the branch and then
-    fails, so that it could not run again."""
-    words = normalize(command)
-    return words[:1] == ("git",) and _GIT_SETTINGS.search(f" {' '.join(words[1:])} ") is not None
-
-
-def changes_git_data(command: SimpleCommand) -> bool:
-    """Return True if a command that does more than read is git's, and changes the data of its repository."""
-    words = normalize(command)
-    return words[:1] == ("git",) and len(words) > 1 and words[1] not in ("clone", "init", "help", "version")
-
-
-_UNSIGNED = frozenset(
-    "--no-gpg-sign --no-sign --ff-only --abort --quit --show-current-patch --edit-todo -d --delete".split()
-)
-_ON = re.compile(r"true|yes|on|[1-9]\d*", re.I)
-_COMMITTING = frozenset("commit merge cherry-pick revert rebase am pull".split())
-_SSH = re.compile(r"ssh://|(?!\w+://)(?:[\w.-]+@)?[\w.-]+:(?!\d+/)[^\\]")
-
-
-def git_need(command: SimpleCommand, setting: Callable[[str], str]) -> SandboxNeed:
-    """Return what a git command needs by the settings of git, which `setting` returns: keys of the user to sign or
-    to reach a remote. Without these a commit or a rebase fails halfway."""
-    words = normalize(command)
-    if words[:1] != ("git",) or len(words) < 2:
-        return SandboxNeed()
-    verb, rest = words[1], words[2:]
-    if _signs(verb, rest, setting):
-        return SandboxNeed("outside", "signs with your key, which the sandbox hides")
-    if verb in ("fetch", "pull", "ls-remote"):
-        remotes = [word for word in rest if not word.startswith("-")][:1] or ["origin"]
-        if _SSH.match(setting(f"remote.{remotes[0]}.url")):
-            return SandboxNeed("network", _NET, keys=True)
-    return SandboxNeed()
-
-
-def _signs(verb: str, rest: tuple[str, ...], setting: Callable[[str], str]) -> bool:
-    """Return True if a git command signs, and the key is not a file that commands can read."""
-    if (verb not in _COMMITTING and verb != "tag") or not _UNSIGNED.isdisjoint(rest):
-        return False
-    flags = ("-s", "-u", "--sign", "--local-user") if verb == "tag" else ("-S", "--gpg-sign")
-    if not any(word.startswith(flags) for word in rest):
-        name = "tag.gpgsign" if verb == "tag" else "commit.gpgsign"
-        if not _ON.fullmatch(setting(name)):
-            return False
-    key = setting("user.signingkey") if setting("gpg.format") == "ssh" else ""
-    return not key.startswith(("/", "~")) or "/.ssh/" in key
 
 
 def _is_at_home(command: SimpleCommand) -> bool:
@@ -329,7 +264,7 @@ def _is_by_http(name: str, line: str) -> bool:
 def unread_need(line: str) -> SandboxNeed:
     """Return what a line that cannot be parsed plainly needs."""
     found = any(not _stays_at_home(line, each) for each in _UNREAD.finditer(line))
-    return SandboxNeed("network", _NET) if found else SandboxNeed()
+    return SandboxNeed("network", NETWORK_NEEDED) if found else SandboxNeed()
 
 
 def _stays_at_home(line: str, found: re.Match[str]) -> bool:

@@ -6,6 +6,7 @@ after it would be a guess.
 """
 
 import re
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -161,6 +162,17 @@ def git_settings(command: SimpleCommand) -> tuple[str, ...]:
     before = len(command.words) - len(normalize(command)) + 1
     argv = command.argv[:before]
     return tuple(value for flag, value in zip(argv, argv[1:], strict=False) if flag in ("-c", "--config-env"))
+
+
+def option_values(words: Sequence[str], short: str, *long: str) -> Iterator[str]:
+    """Yield the values of an option in any form: `-C a`, `-Ca`, `--directory a`, `--directory=a`."""
+    for at, word in enumerate(words):
+        if word in (short, *long):
+            yield from words[at + 1 : at + 2]
+        elif word.startswith(short) and not word.startswith("--"):
+            yield word[len(short) :]
+        else:
+            yield from (word.removeprefix(f"{name}=") for name in long if word.startswith(f"{name}="))
 
 
 def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:

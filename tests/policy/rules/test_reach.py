@@ -173,7 +173,7 @@ def test_git_reaches_as_far_as_its_settings_need(settings: dict[str, str], comma
     ],
 )  # fmt: skip
 def test_git_data_that_the_sandbox_holds_is_changed_outside(command: str, wanted: Reach) -> None:
-    assert reach(run(command, ruled(git_is_fixed=lambda folder: folder.endswith("/sub")))) == wanted
+    assert reach(run(command, ruled(git_is_read_only=lambda folder: folder.endswith("/sub")))) == wanted
 
 
 def test_a_signature_is_no_reason_to_leave_where_nothing_may_or_nothing_holds_it() -> None:
