@@ -108,7 +108,6 @@ class ModelCall:
         if not self.shows:
             return
         text = self._assembler.answer().text
-        self._saved *= len(text) >= self._saved  # less text than before: it was reasoning
         if len(text) > self._saved:
             piece = PartialAnswer(id=new_id("part"), turn_id=self._turn_id, text=text[self._saved :])
             with contextlib.suppress(StoreError):
@@ -137,6 +136,8 @@ class ModelCall:
             if self.first_token_s is None and not isinstance(event, Alive):
                 self.first_token_s = self.elapsed_s()
         self._assembler.feed(event)
+        if isinstance(event, TextWasThought) and not self.has_text:
+            self._saved = 0
 
     def failed(self, outcome: str, *, pause_s: float = 0.0, usage: Usage | None = None) -> None:
         """Record a failed attempt that will be retried after a pause."""

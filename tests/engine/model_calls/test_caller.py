@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.engine.model_calls.caller import ModelCall
 from agent_cli.engine.model_calls.limits import Bounds
 from agent_cli.model.transport.retry import RetryPolicy
-from agent_cli.model.types.base import Model, ModelError, Prices
+from agent_cli.model.types.base import Model, ModelError, Prices, TextPiece, TextWasThought
 from agent_cli.protocol.events import (
     AnswerCompleted,
     FellBack,
@@ -20,7 +21,7 @@ from agent_cli.protocol.events import (
 )
 from agent_cli.protocol.messages import Image, PlanItem, ToolResult, UserMessage
 from agent_cli.protocol.operations import ChangeSettings, Interrupt, QuestionAnswer, Undo, UserInput
-from agent_cli.protocol.records import CompactionSaved, ModelCalled
+from agent_cli.protocol.records import CompactionSaved, ModelCalled, PartialAnswer
 from agent_cli.protocol.usage import Usage
 from agent_cli.session.costs import cache_collapse
 from agent_cli.store.state.daily_spend import SpendLog
@@ -295,3 +296,16 @@ async def test_a_bound_reached_while_mending_is_a_bound(tmp_path: Path) -> None:
             await it.prompt("word " * 2_000)
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.stop_reason == "cost_limit"
+
+
+async def test_an_answer_after_text_that_was_reasoning_is_saved_from_its_beginning(tmp_path: Path) -> None:
+    async with engine(tmp_path) as it:
+        attempt = ModelCall(it.session, it.model, "main", "t1", frozenset(), lambda entry: None)
+        await attempt.begin()
+        attempt.feed(TextPiece("why"))
+        await attempt.save_partial()
+        for event in (TextWasThought("p", "</think>"), TextPiece("longer than that")):
+            attempt.feed(event)
+        await attempt.save_partial()
+        saved = [record.text for record in it.session.records if isinstance(record, PartialAnswer)]
+        assert saved == ["why", "longer than that"]
