@@ -15,6 +15,9 @@ AUTORUN_NAMES = frozenset(
 """Files that editors, shells, containers and other agents run or obey automatically in a folder they open; for a
 folder, everything in it."""
 
+_CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
+"""Folders that tools recreate; users are not told that these are not searched or restored."""
+
 _USUAL = {0x202F: " ", 0xA0: " ", 0x2019: "'"}
 """Spaces that do not break, and the typographic apostrophe."""
 
@@ -51,3 +54,8 @@ def is_inside(path: str, folders: Iterable[str]) -> bool:
 def has_autorun_name(path: str) -> bool:
     """Return True if a component of the path is in `AUTORUN_NAMES`."""
     return not AUTORUN_NAMES.isdisjoint(path.lower().split("/"))
+
+
+def is_in_cache(path: str) -> bool:
+    """Return True if a path is a cache that its tool recreates, or in one."""
+    return not _CACHES.isdisjoint(path.split("/"))

@@ -20,6 +20,7 @@ from agent_cli.protocol.client import RewindPoint
 from agent_cli.protocol.events import AnyEvent, Conflict, RestoreReport
 from agent_cli.protocol.messages import AssistantMessage, FileChange, MemoryChange, new_id
 from agent_cli.protocol.operations import Choice, Rewound
+from agent_cli.protocol.paths import is_in_cache
 from agent_cli.protocol.records import CheckpointTaken, TurnsRedone, TurnsUndone, storable_text
 from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.session import Session
@@ -526,7 +527,5 @@ def _decidable(report: RestoreReport) -> frozenset[str]:
 
 def _caches_last(report: RestoreReport) -> RestoreReport:
     """Return the report with files in caches last, since lists of it are truncated."""
-    from agent_cli.workspace.checkpoints.scan import is_in_cache
-
     restored = tuple(sorted(report.restored, key=lambda change: is_in_cache(change.path)))
     return msgspec.structs.replace(report, restored=restored)

@@ -19,6 +19,7 @@ import msgspec
 from agent_cli.fs.which import program
 from agent_cli.protocol.actions import Action, ReadPath
 from agent_cli.protocol.lazy_regex import lazy_regex
+from agent_cli.protocol.paths import is_in_cache
 from agent_cli.sandbox.process.runner import Completed, OverdueError, ProcessError
 from agent_cli.workspace.paths import Resolved
 
@@ -129,9 +130,7 @@ async def ripgrep(context: ToolContext, place: SearchPath, *arguments: str, only
 
         why = await asyncio.to_thread(bad_ignore_file, place.folder, FOR_RIPGREP)
         raise ToolError(f"The search failed (exit code {done.exit_code}){why and ': '}{why}")
-    from agent_cli.workspace.checkpoints.scan import is_cache
-
-    return _found(done, tuple(name for name in skipped if not is_cache(name)) if skipped else skipped)
+    return _found(done, skipped and tuple(name for name in skipped if not is_in_cache(name)))
 
 
 async def _search(context: ToolContext, place: SearchPath, arguments: tuple[str, ...], only: str) -> Completed:

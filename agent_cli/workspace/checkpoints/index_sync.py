@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from agent_cli.fs.files import open_regular
+from agent_cli.protocol.paths import is_in_cache
 
 from ..git.ignore_guard import BadIgnoreFile, unless_held_up
 from . import scan
@@ -293,7 +294,7 @@ class WorkTree:
             asked = [folder for folder in found.unknown if folder not in known and folder not in skip]
             if not (within or asked):
                 break
-            caches = {f"{folder}/.gitignore": folder for folder in asked if scan.is_cache(folder)}
+            caches = {f"{folder}/.gitignore": folder for folder in asked if is_in_cache(folder)}
             ignored = await self.ignored([*asked, *caches]) if asked else set()
             ignored = {caches.get(path, path) for path in ignored}  # a cache that ignores itself, and all in it
             for folder in sorted(ignored):

@@ -94,7 +94,7 @@ class Folders:
         read it."""
         if os.geteuid() != 0:
             return ()
-        kept = [real for real in sorted({*self.made, *self.created}) if not _given(real)]
+        kept = [real for real in sorted({*self.made, *self.created}) if not _give_to_owner(real)]
         named = (printable(os.path.relpath(real, self._root)) for real in kept[:_MOST_NAMED])
         names = ", ".join(named) + f" and {len(kept) - _MOST_NAMED} more" * (len(kept) > _MOST_NAMED)
         return (f"owners are not restored; these belong to root now: {names}",) if kept else ()
@@ -164,7 +164,7 @@ class Folders:
                 os.close(descriptor)
 
 
-def _given(real: str) -> bool:
+def _give_to_owner(real: str) -> bool:
     """Give a new file or folder to the owner of its folder, unless others may not read it. Return False if it
     stays with root, although the folder is somebody else's. Another file may have taken its place meanwhile."""
     with contextlib.suppress(OSError), dir_entry(real) as at:

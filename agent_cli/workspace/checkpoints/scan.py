@@ -8,29 +8,19 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from agent_cli.protocol.paths import is_in_cache
+
 from .restore import LARGEST_BYTES
 
 MOST_IGNORED_FILES = 2_000
 MOST_IGNORED_BYTES = 50_000_000
 """Limits on ignored files saved in a checkpoint."""
-_QUIET = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
-"""Caches, which their tools recreate; users are not told that these are not restored."""
 _INSTALLED = frozenset({"node_modules", ".venv", "venv", ".tox", ".nox", "bower_components"})
 _KIND, _PERMISSIONS = 0o170000, 0o7777
 _FILE, _LINK = 0o100000, 0o120000
 _FRESH_S = 2.5
 _MOST_COUNTED = 200_000
 _LONGEST_COUNT_S = 0.2
-
-
-def is_cache(folder: str) -> bool:
-    """Return True if a folder is a cache that its tool recreates."""
-    return folder.rpartition("/")[2] in _QUIET
-
-
-def is_in_cache(path: str) -> bool:
-    """Return True if a path is in such a cache."""
-    return not _QUIET.isdisjoint(path.split("/"))
 
 
 class UntrackedFile(msgspec.Struct, frozen=True):
@@ -199,7 +189,7 @@ def measured(top: str, folder: str) -> Ignored:
     """Return the contents of an ignored folder, and whether it is small enough to save. Folders of installed
     packages and caches are never saved, and only entered to count files."""
     name = folder.rpartition("/")[2]
-    if is_cache(folder):
+    if is_in_cache(folder):
         return Ignored([], {}, 0, " ")
     found = Ignored([], {}, 0)
     if name in _INSTALLED:
