@@ -27,6 +27,7 @@ from .pending_call import (
     asks_for_more,
     authorize_call,
     cannot_work,
+    denied,
     describe,
     failure,
     refused_unattended,
@@ -99,7 +100,7 @@ class ApprovalGate:
             return
         match pending.authorized.verdict:
             case Deny() as verdict:
-                pending.result = _denied(pending, verdict)
+                pending.result = denied(pending, verdict)
             case Ask() if pending.awaits_answer:
                 if self._approvals.interactive:
                     await self._ask_until_settled(pending, rest)
@@ -115,7 +116,7 @@ class ApprovalGate:
         if pending.result is None and self._permissions.revision() != before:
             self.judge(pending)  # the mode may have become stricter since the question was asked
             if isinstance(verdict := pending.authorized.verdict, Deny):
-                pending.result = _denied(pending, verdict)
+                pending.result = denied(pending, verdict)
 
     def out_of_order(self, pending: PendingCall) -> ToolResult | None:
         """Return the failure of a call that a rule on the order or number of calls forbids now; None if none
@@ -125,7 +126,7 @@ class ApprovalGate:
             return None
         return failure(pending, "failed", f"Not now: {refusal.reason}. Decided by: {refusal.rule}.", refusal.rule)
 
-    def foresee(self, calls: Sequence[PendingCall]) -> None:
+    def save_ahead(self, calls: Sequence[PendingCall]) -> None:
         """Start saving the workspace while the model still reads, if the mode lets it change files unasked."""
         if self._permissions.mode in _UNASKED and all(pending.authorized.reads_only for pending in calls):
             self._undo.prepare(self._disk)
@@ -319,9 +320,3 @@ class ApprovalGate:
             who = "No user is present to allow it; say in your final answer what the user should allow."
         note = f"[The sandbox blocked {outcome.blocked}. {who} Do not try to work around this.]"
         return msgspec.structs.replace(outcome, text=f"{outcome.text}\n{note}")
-
-
-def _denied(pending: PendingCall, verdict: Deny) -> ToolResult:
-    """Return the result of a call that a rule or the mode denies."""
-    said = f"Denied: {verdict.reason}. Decided by: {verdict.rule}."
-    return failure(pending, "denied", f"{said} Nothing was run.", verdict.rule, said)

@@ -297,16 +297,20 @@ def failure(pending: PendingCall, status: ToolStatus, text: str, rule: str = "",
     )
 
 
+def denied(pending: PendingCall, verdict: Deny) -> ToolResult:
+    """Return the result of a call that a rule or the mode denies."""
+    said = f"Denied: {verdict.reason}. Decided by: {verdict.rule}."
+    return failure(pending, "denied", f"{said} Nothing was run.", verdict.rule, said)
+
+
 def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
     """Return the result of a call that needs approval when no user is present, and what would allow it."""
     ways = [f"the rule `{verdict.grant}` under permissions.allow"] if verdict.grant else []
     ways += ["another --mode"] if verdict.by_mode else []
     allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only the user can allow it. "
     why = f"{verdict.reason}, and nobody is there to approve it (decided by {verdict.rule}). {allowed}".strip()
-    advice = (
-        "Nothing was run. Do not try to work around this; continue without it, or say what the user should allow."
-    )
-    return failure(pending, "denied", f"Denied: {why} {advice}", verdict.rule, display=why)
+    advice = "Do not try to work around this; continue without it, or say what the user should allow."
+    return failure(pending, "denied", f"Denied: {why} Nothing was run. {advice}", verdict.rule, display=why)
 
 
 def finished_event(result: ToolResult, title: str, tool: Tool | None, adjusted: str = "") -> ToolCallFinished:

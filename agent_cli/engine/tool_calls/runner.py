@@ -34,6 +34,7 @@ from .loop_detector import LoopDetector
 from .pending_call import (
     LONGEST_REMAINS,
     PendingCall,
+    denied,
     describe,
     failure,
     files_shown_by,
@@ -66,8 +67,8 @@ class ToolRunner:
         """Held while commands within a text run: texts are completed one by one."""
         self._recorded: set[str] = set()
         """Ids of finished calls within texts."""
-        self._has_foreseen = False
-        """True after the first calls of the turn, which tell whether the workspace may be saved in advance."""
+        self._has_run = False
+        """True after the first calls of the turn, which tell whether to save the workspace in advance."""
         self._last_checkpoint = ""
         """The checkpoint after the last call that may have changed files; kept if a rule depends on it."""
         self._gate = ApprovalGate(services, self.rules, scope)
@@ -116,9 +117,9 @@ class ToolRunner:
         try:
             if any(pending.authorized.command for pending in prepared):
                 await self._measure_sandbox()
-            if prepared and not self._has_foreseen:
-                self._has_foreseen = True
-                self._gate.foresee(prepared)
+            if prepared and not self._has_run:
+                self._has_run = True
+                self._gate.save_ahead(prepared)
             await self._make_ready(prepared)
             for together, group in groupby(enumerate(prepared), key=lambda pair: self._group(*pair)):
                 batch = [pending for _, pending in group]
@@ -279,8 +280,7 @@ class ToolRunner:
         """Run an allowed call. Its result is always set, even on cancellation."""
         authorized = pending.authorized
         if isinstance(authorized.verdict, Deny):
-            reason, rule = authorized.verdict.reason, authorized.verdict.rule
-            pending.result = failure(pending, "denied", f"Denied: {reason}. Nothing was run.", rule)
+            pending.result = denied(pending, authorized.verdict)
             return
         if (late := self._gate.out_of_order(pending)) is not None:
             pending.result = late
