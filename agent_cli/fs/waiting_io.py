@@ -64,23 +64,23 @@ def write_interruptibly(sink: int, data: bytes) -> None:
     left = memoryview(data)
     most = len(data) if stat.S_ISREG(os.fstat(sink).st_mode) else _AT_ONCE_BYTES
     ready = select.poll()  # unlike `select`, it takes descriptors above 1023
-    with _Interruptible() as signals, _never_blocking(sink) as sink:
-        ready.register(sink, select.POLLOUT)
+    with _Interruptible() as signals, _never_blocking(sink) as out:
+        ready.register(out, select.POLLOUT)
         while left:
             if not ready.poll(0):
                 with signals.waiting():
                     ready.poll()
             try:
-                left = left[os.write(sink, left[:most]) :]
-            except BlockingIOError:  # less room than `poll` needs to report some
+                left = left[os.write(out, left[:most]) :]
+            except BlockingIOError:  # `poll` may report room for less than a whole write
                 with signals.waiting():
                     time.sleep(_PAUSE_S)
 
 
 @contextlib.contextmanager
 def _never_blocking(sink: int) -> Iterator[int]:
-    """For a terminal, give a non-blocking descriptor of its own: a write waits until the terminal has taken all of
-    it, whatever `poll` says. Setting the flag on `sink` would change it for other processes."""
+    """Yield a descriptor whose writes never wait: for a terminal a new one, since a write to it waits until all is
+    taken, whatever `poll` says. Setting the flag on `sink` would change it for other processes."""
     try:
         own = os.open(os.ttyname(sink), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -91,7 +91,8 @@ def tool(function: Any = None, /, *, name: str = "", reads: bool = False) -> Any
     """
 
     def made(function: Callable[P, R]) -> FunctionTool[P, R]:
-        if not inspect.isroutine(function) or not hasattr(function, "__name__"):  # as `partial` from 3.14 on
+        # From Python 3.14 on, a `partial` is a routine, without a name.
+        if not inspect.isroutine(function) or not hasattr(function, "__name__"):
             raise AgentError(f"a tool is a function, not {function!r}: write one that calls it")
         return FunctionTool(function, name=name or function.__name__, reads=reads)
 

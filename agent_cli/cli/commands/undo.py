@@ -235,7 +235,7 @@ async def _settle(asked: _UndoOptions, history: TurnUndo, title: str, report: Re
 
 def _tell(title: str, report: RestoreReport) -> int:
     print(title)
-    _list(f"  {change.kind:9} {_one_row(change.path)}" for change in report.restored)
+    _print_rows(f"  {change.kind:9} {_one_row(change.path)}" for change in report.restored)
     return _tell_rest(report, "skipped")
 
 
@@ -283,7 +283,7 @@ async def _rehearse(asked: _UndoOptions, history: TurnUndo, is_held: bool) -> in
     else:
         prompt, report = await history.would_redo()
     print(f"Would {asked.word}{_PART[asked.what]}: {_first_line(prompt)}")
-    _list(
+    _print_rows(
         f"  {change.kind:9} {_one_row(change.path)}  +{change.added} -{change.removed}"
         for change in report.restored
     )
@@ -292,17 +292,17 @@ async def _rehearse(asked: _UndoOptions, history: TurnUndo, is_held: bool) -> in
 
 
 _MOST_ROWS = 200
-"""Rows of a list on a terminal, which may have kept fewer of what was above."""
+"""Rows of a list on a terminal: with more, what was above may be lost."""
 
 
-def _list(rows: Iterable[str]) -> None:
+def _print_rows(rows: Iterable[str]) -> None:
     """Print the rows of a list: on a terminal the first ones, elsewhere all."""
     listed = list(rows)
     most = _MOST_ROWS if sys.stdout.isatty() else len(listed)
     for row in listed[:most]:
         print(row)
     if len(listed) > most:
-        print(f"  … and {len(listed) - most:,} more; all of them are listed in a pipe or a file")
+        print(f"  … and {len(listed) - most:,} more; a pipe or a file gets all of them")
 
 
 def _one_row(path: str) -> str:

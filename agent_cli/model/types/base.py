@@ -124,7 +124,7 @@ class TextWasThought(msgspec.Struct, frozen=True):
 
     @staticmethod
     def holds_for(text: str) -> bool:
-        """Return False for a text that ends within a block of code."""
+        """Return True unless a text ends within a block of code."""
         return text.count("```") % 2 == 0
 
 

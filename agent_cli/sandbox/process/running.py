@@ -26,6 +26,8 @@ _LAST_WORDS_S = 0.05
 """Time to read remaining output after a stop."""
 _SETTLE_S = 0.02
 """Children that end this soon after the main process do not count as left behind."""
+_LISTENS = "0A"
+"""State of a listening socket, in hexadecimal."""
 
 
 class ProcessError(Exception):
@@ -244,6 +246,26 @@ class Running:
                     pipe.close()
         finally:
             os.close(fd)
+
+    def sandboxed_ports(self) -> set[int]:
+        """Return the TCP ports on which programs listen in the network of this command, if that is the sandbox's
+        (Linux only, see proc(5)). Our own listeners there, such as the proxy to allowed hosts, do not count."""
+        try:
+            if os.readlink(f"/proc/{self.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+                return set()
+            rows = [
+                line.split()
+                for name in ("tcp", "tcp6")
+                for line in Path(f"/proc/{self.pid}/net/{name}").read_text(encoding="ascii").splitlines()[1:]
+            ]
+            ours = {os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")}
+        except OSError:
+            return set()
+        return {
+            int(row[1].rpartition(":")[2], 16)
+            for row in rows
+            if row[3] == _LISTENS and f"/proc/{os.getpid()}/fd/socket:[{row[9]}]" not in ours
+        }
 
     def _order(self, frame: bytes, *fds: int) -> None:
         try:

@@ -2,7 +2,6 @@
 of its call."""
 
 import math
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -193,8 +192,8 @@ class Jobs:
             if not job.told and not job.is_running:
                 job.told = True
                 news.append(f"Job {job.id} (`{job.shown}`) has ended: {job.state}. See jobs.")
-        running = (job.running.pid for job in self if job.is_running)
-        if ports := sorted({port for pid in running for port in _ports_elsewhere(pid)} - self._told_ports):
+        open_ports = {port for job in self if job.is_running for port in job.running.sandboxed_ports()}
+        if ports := sorted(open_ports - self._told_ports):
             self._told_ports.update(ports)
             news.append(_ONLY_FOR_COMMANDS.format(ports=", ".join(map(str, ports[:_MOST_PORTS]))))
         return news
@@ -221,33 +220,10 @@ class Jobs:
 
 
 _MOST_PORTS = 8
-_LISTENS = "0A"
-"""State of a listening socket, in hexadecimal."""
 _ONLY_FOR_COMMANDS = (
-    "Open in the sandbox only: port {ports}. Commands connect to it at localhost, the user's browser cannot. For a"
-    " browser, the user starts the server with `!COMMAND`, or allows its command by a rule outside(…)."
+    "Open in the sandbox only: port {ports}. Commands can connect to it at localhost; the user's browser cannot."
+    " To use a browser, the user can start the server with `!COMMAND`, or allow its command by a rule outside(…)."
 )
-
-
-def _ports_elsewhere(pid: int) -> set[int]:
-    """Return the TCP ports on which programs listen in the network of a process, if that is not ours: that of the
-    sandbox, on Linux (proc(5)). Our own listeners there, such as the proxy to allowed hosts, do not count."""
-    try:
-        if os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):
-            return set()
-        rows = [
-            line.split()
-            for name in ("tcp", "tcp6")
-            for line in Path(f"/proc/{pid}/net/{name}").read_text(encoding="ascii").splitlines()[1:]
-        ]
-        ours = {os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")}
-    except OSError:
-        return set()
-    return {
-        int(row[1].rpartition(":")[2], 16)
-        for row in rows
-        if row[3] == _LISTENS and f"/proc/{os.getpid()}/fd/socket:[{row[9]}]" not in ours
-    }
 
 
 def _after_all(state: str) -> str:

@@ -116,8 +116,6 @@ class Shell(BasicTool):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
-        if ended and (running.exit_code or any(context.shell.pipe)) and (names := withheld_proxy(start, context)):
-            person.append(f"{names}: held back with the password in it; the user can list it in {_PASSES_ON}")
         model = [*person, *_place(context, lost, ended), *_kept_output(params.command, start, context)]
         if context.leaves:
             model.append(_left(altered))
@@ -162,7 +160,6 @@ def _refuse_masks(command: str) -> None:
 
 _PATCHING = lazy_regex(r"(?:^|[;&|\n])[ \t]*apply_?patch[ \t]+(?:<<|['\"]\*\*\* Begin)")
 """A patch given to a command, as Codex's own prompt teaches, after other commands."""
-_PASSES_ON = "tools.shell.pass_env"
 _UNNOTICED = "a part of it may have failed, because the sandbox blocked"
 
 
@@ -239,6 +236,9 @@ def _news(job: Job | None, ended: bool, start: StartedCommand, context: ToolCont
     """Yield notes not obvious from the output and the exit code."""
     if ended and len(context.shell.pipe) > 1 and any(code not in (0, CUT_OFF) for code in context.shell.pipe):
         yield f"exit codes of the parts of the pipe: {', '.join(map(str, context.shell.pipe))}"
+    has_failed = ended and (start.running.exit_code or any(context.shell.pipe))
+    if has_failed and (names := withheld_proxy(start, context)):
+        yield f"withheld because of a password in it: {names}; the user can list it in tools.shell.pass_env"
     if job is not None:
         what = "a process it started is still running" if ended else "it continues"
         yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
@@ -250,7 +250,7 @@ def _news(job: Job | None, ended: bool, start: StartedCommand, context: ToolCont
 def _kept_output(command: str, start: StartedCommand, context: ToolContext) -> Iterator[str]:
     """Yield how to read output that was saved, if a command in the sandbox tried to: it sees none of our files."""
     if start.bounds is not None and str(context.spill_dir) in command:
-        yield "commands do not see saved output: use read_file or grep on that path"
+        yield "commands cannot see saved output: use read_file or grep on that path"
 
 
 def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:
