@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from agent_cli.engine.agent import result_shown
+from agent_cli.engine.tool_calls.pending_call import earlier_event
 from agent_cli.protocol.client import AgentTranscript
 from agent_cli.redaction.redactor import Redactor
 from agent_cli.session.event_bus import EventBus
@@ -19,5 +19,5 @@ def agent_transcript(path: Path, registry: Registry, redactor: Redactor) -> Agen
     Raises:
         StoreError: it cannot be read.
     """
-    turns = replay(read_session(path).records, lambda records: records, partial(result_shown, registry))
+    turns = replay(read_session(path).records, lambda records: records, partial(earlier_event, registry))
     return AgentTranscript(map(EventBus(redactor=redactor).replayed, turns), totals(path)[0])

@@ -20,7 +20,7 @@ import msgspec
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.client import ContextPicture, RewindPoint, Snapshot, WaitingInput
 from agent_cli.protocol.hints import Hint
-from agent_cli.protocol.messages import ToolCall, ToolResult, new_id
+from agent_cli.protocol.messages import new_id
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
     ChangeSettings,
@@ -40,11 +40,10 @@ from agent_cli.protocol.operations import (
 )
 from agent_cli.protocol.stop_reason import StopReason
 from agent_cli.store.session_file import StoreError
-from agent_cli.tools.registry import Registry
 
 from .dispatch import Dispatcher
 from .services import SessionServices
-from .tool_calls.pending_call import finished_event
+from .tool_calls.pending_call import earlier_event
 
 _SHUTDOWN_S = 5.0
 
@@ -57,8 +56,8 @@ class Agent:
         self._bus = dispatcher.bus
         self._submissions: asyncio.Queue[Submission] = asyncio.Queue()
         self._turns: asyncio.Queue[Submission] = asyncio.Queue()
-        self._waiting: dict[str, Operation] = {}
-        """Submissions without a terminal event so far."""
+        self._open: dict[str, Operation] = {}
+        """Submissions without a terminal event so far, the running one included."""
         self._handed_in: dict[str, UserInput | Steer | HistoryOperation] = {}
         """Input submitted by the user that may still be waiting, oldest first."""
         self._active: asyncio.Task[None] | None = None
@@ -81,7 +80,7 @@ class Agent:
         submission = Submission(id=new_id("sub"), operation=operation)
         if self._closed:
             return submission.id
-        self._waiting[submission.id] = operation
+        self._open[submission.id] = operation
         if isinstance(operation, UserInput | Steer | HistoryOperation):
             self._handed_in[submission.id] = operation
         self._submissions.put_nowait(submission)
@@ -102,11 +101,11 @@ class Agent:
         """Return input that has neither begun nor been delivered, by submission, oldest first: all of it, or what
         was submitted `before` a submission that has not ended. Of guidance with equal text, the newest counts as
         waiting."""
-        later = set(dropwhile(lambda each: each != before, self._waiting))
+        later = set(dropwhile(lambda each: each != before, self._open))
         steers = Counter(self._dispatcher.steers)
         found = {}
         for submission_id, operation in reversed(list(self._handed_in.items())):
-            if submission_id in self._waiting:
+            if submission_id in self._open:
                 if submission_id != self._running and submission_id not in later:
                     found[submission_id] = operation
             elif isinstance(operation, Steer) and steers[operation.text]:
@@ -130,7 +129,7 @@ class Agent:
         from agent_cli.session.replay import replay
 
         session, registry = self._dispatcher.session, self.services.registry
-        return map(self._bus.replayed, replay(session.records, session.in_full, partial(result_shown, registry)))
+        return map(self._bus.replayed, replay(session.records, session.in_full, partial(earlier_event, registry)))
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
         """Return the prompts that count, oldest first."""
@@ -209,7 +208,7 @@ class Agent:
         """Run the worker: one cancellable task at a time, each with exactly one terminal event."""
         while True:
             submission = await self._turns.get()
-            if submission.id not in self._waiting:  # the user withdrew it
+            if submission.id not in self._open:  # the user withdrew it
                 continue
             self._running = submission.id
             self._active = asyncio.create_task(self._dispatcher.handle(submission))
@@ -219,7 +218,7 @@ class Agent:
             try:
                 await asyncio.wait({self._active})
                 self._finish(submission, self._active)
-                self._waiting.pop(submission.id, None)
+                self._open.pop(submission.id, None)
             finally:
                 self._active.cancel()
                 self._active = None
@@ -277,7 +276,7 @@ class Agent:
         it was saved again, it would be offered as unsent when the session is resumed, although it was sent."""
         prompt = UserInput(text)
         submission = Submission(new_id("sub"), prompt)
-        self._waiting[submission.id] = self._handed_in[submission.id] = prompt
+        self._open[submission.id] = self._handed_in[submission.id] = prompt
         if self.services.inbox.holds(text):
             self._turns.put_nowait(submission)
         else:
@@ -292,7 +291,7 @@ class Agent:
         if taken:
             self._complete(submission, True, "")
             return
-        self._waiting[submission.id] = self._handed_in[submission.id] = prompt = UserInput(steer.text)
+        self._open[submission.id] = self._handed_in[submission.id] = prompt = UserInput(steer.text)
         self._queue(Submission(submission.id, prompt), prompt)
 
     def _reject(self, submission: Submission, text: str, error: StoreError) -> None:
@@ -323,7 +322,7 @@ class Agent:
         waiting = self._waiting_inputs()
         returned = [waiting[each] for each in submissions]
         for each in submissions:
-            if each in self._waiting:
+            if each in self._open:
                 self._complete(Submission(each, TakeBack()), True, "")
             else:
                 self._dispatcher.steers.take_back(_shown(waiting[each]).text)
@@ -353,7 +352,7 @@ class Agent:
 
     def _fail(self, submission: Submission, error: Exception) -> None:
         self._dispatcher.outcomes.failed(submission, error)
-        self._waiting.pop(submission.id, None)
+        self._open.pop(submission.id, None)
 
     def _complete(self, submission: Submission, done: bool, otherwise: str, detail: str = "") -> None:
         """End a submission that needs no turn."""
@@ -362,7 +361,7 @@ class Agent:
         else:
             error = ev.ErrorInfo(kind="not_applicable", message=otherwise)
             self._dispatcher.outcomes.operation_failed(submission.id, submission.operation, error)
-        self._waiting.pop(submission.id, None)
+        self._open.pop(submission.id, None)
 
     async def _shut_down(self, submission: Submission) -> None:
         while not self._turns.empty():
@@ -377,14 +376,14 @@ class Agent:
         """Emit a terminal event for every open submission, release all resources, and close the event stream."""
         self._closed = True
         told = error or ev.ErrorInfo(kind="closed", message="the session was closed before this was done")
-        for submission_id, operation in self._waiting.items():
+        for submission_id, operation in self._open.items():
             if isinstance(operation, UserInput | Steer):
                 self._bus.emit(
                     ev.TurnFailed(stop_reason="internal_error", error=told, submission_id=submission_id)
                 )
             else:
                 self._dispatcher.outcomes.operation_failed(submission_id, operation, told)
-        self._waiting.clear()
+        self._open.clear()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._dispatcher.aclose(), _SHUTDOWN_S)
         self._bus.emit(ev.SessionClosed(session_id=self._dispatcher.session.header.session_id, error=error))
@@ -399,15 +398,6 @@ def _shown(operation: UserInput | Steer | HistoryOperation) -> WaitingInput:
             return WaitingInput("steer", text)
         case _:
             return WaitingInput("command", as_typed(operation))
-
-
-def result_shown(registry: Registry, result: ToolResult, call: ToolCall) -> ev.ToolCallFinished:
-    """Return the event for the result of an earlier turn. Its title is the tool's name if the tool cannot parse
-    the call."""
-    tool, title = registry.get(call.name), ""
-    with contextlib.suppress(Exception):  # raised by a plug-in tool, or by arguments that never ran
-        title = tool.title(registry.parse(call.name, call.arguments)[1]) if tool else ""
-    return finished_event(result, title or call.name, tool)
 
 
 def _completed(submission: Submission) -> ev.OperationCompleted:

@@ -1,4 +1,4 @@
-"""Dispatch of operations: the objects of one session, and a handler for each kind of task."""
+"""Carry out operations: tasks of the turn queue, one at a time, and changes that need no turn."""
 
 import asyncio
 import contextlib

@@ -119,7 +119,7 @@ class Turn:
         except TimeoutError:
             reason = "time_limit"
         if reason in ("turn_limit", "cost_limit", "time_limit"):
-            await self._close()
+            await self._ask_for_closing_words()
         return Stop(reason, self.text, self._unmet)
 
     async def _asked_hooks(self, user_input: UserInput) -> str:
@@ -143,7 +143,7 @@ class Turn:
         if not self._session.view.open_calls:
             visible = self._session.visible()
             if not visible or isinstance(visible[-1], AssistantMessage):
-                self._say("hint", "Continue.", moment=self._additions())
+                self._say("hint", "Continue.", additions=self._additions())
         return False
 
     async def _steps(self) -> StopReason:
@@ -155,7 +155,7 @@ class Turn:
             reminder, near = self._services.reminders.due(), self._services.come_near()
             is_news = bool(near) or self._plan_mode_changed()
             if reminder or is_news:
-                self._say("hint", reminder or "Continue.", moment=self._additions() if is_news else NOTHING_NEW)
+                self._say("hint", reminder or "Continue.", additions=self._additions() if is_news else NOTHING_NEW)
                 for folder in near:
                     self.scope.notice(f"The instructions in {folder} apply from here on.")
             stop = await self._step()
@@ -205,16 +205,21 @@ class Turn:
             self.scope.notice(f"Stopped at the limit of {error}.")
             return "cost_limit"
         except ContextFull as error:
-            if self._recovery.offer_fewer_tools():
-                return None
-            largest = self._services.compactor.largest(3)
-            chosen = await self._approvals.choose_message_to_drop(str(error), largest, self.scope)
-            if chosen is None:
+            if not (self._recovery.offer_fewer_tools() or await self._drop_message(error)):
                 raise
-            mark = Marked(id=new_id("mark"), turn_id=self.scope.turn_id, message_id=chosen.id, mark="dropped")
-            self._session.append(mark)
             return None
         return await self._act_on(answer, message)
+
+    async def _drop_message(self, full: ContextFull) -> bool:
+        """Drop the message that the user chooses from the largest ones. Return False if they choose none."""
+        largest = self._services.compactor.largest(3)
+        chosen = await self._approvals.choose_message_to_drop(str(full), largest, self.scope)
+        if chosen is None:
+            return False
+        self._session.append(
+            Marked(id=new_id("mark"), turn_id=self.scope.turn_id, message_id=chosen.id, mark="dropped")
+        )
+        return True
 
     async def _ask(self, kind: CallKind) -> tuple[Answer, AssistantMessage | None]:
         request = self._services.request(self._session.visible())
@@ -306,7 +311,7 @@ class Turn:
             self.steers.append(said.guidance)
         return said.go_on
 
-    async def _close(self) -> None:
+    async def _ask_for_closing_words(self) -> None:
         """Make one last call without tools after a limit, for a summary of done and open work."""
         self._say("hint", CLOSING)
         try:
@@ -390,7 +395,7 @@ class Turn:
             self._say(
                 "human",
                 text,
-                moment=self._from_hooks(self._additions()),
+                additions=self._from_hooks(self._additions()),
                 images=user_input.images[len(user_input.image_paths) :],
                 brought=brought,
                 beside=self._services.inbox.take(user_input.text, prompt=True),
@@ -418,7 +423,7 @@ class Turn:
         origin: Origin,
         text: str,
         *,
-        moment: PromptAdditions = NOTHING_NEW,
+        additions: PromptAdditions = NOTHING_NEW,
         images: tuple[Image, ...] = (),
         brought: "Attachments | None" = None,
         beside: tuple[InputDequeued, ...] = (),
@@ -428,19 +433,19 @@ class Turn:
             turn_id=self.scope.turn_id,
             text=text,
             origin=origin,
-            context=moment.text,
-            told=moment.told,
+            context=additions.text,
+            told=additions.told,
             images=(*images, *(brought.images if brought else ())),
-            attachments=(*(brought.attachments if brought else ()), *moment.origin),
+            attachments=(*(brought.attachments if brought else ()), *additions.origin),
             attached=brought.counted if brought else (),
         )
         self._session.append(message, *beside, durable=False)  # the request that sends it is durable
 
-    def _from_hooks(self, moment: PromptAdditions) -> PromptAdditions:
+    def _from_hooks(self, additions: PromptAdditions) -> PromptAdditions:
         if not self._hook_context:
-            return moment
+            return additions
         said = f"{_SAID_BY_HOOK}{self._hook_context}"
-        return msgspec.structs.replace(moment, text=f"{moment.text}\n\n{said}".strip())
+        return msgspec.structs.replace(additions, text=f"{additions.text}\n\n{said}".strip())
 
 
 _SAID_BY_HOOK = "From a user hook:\n"

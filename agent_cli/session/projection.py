@@ -77,7 +77,7 @@ class Projection:
         for index, record in enumerate(records):
             self._note(index, record)
         self._fed = len(records)
-        self._fold_anew()
+        self._rebuild()
 
     def update(self) -> None:
         """Process the records added since the last update."""
@@ -88,7 +88,7 @@ class Projection:
             if isinstance(record, CompactionSaved | Shortened) and not self.rereads(record):
                 self._reduce(record)
             elif isinstance(record, REWRITES) or self._comes_late(record):
-                self._fold_anew()
+                self._rebuild()
             else:
                 self._add(record)
 
@@ -110,7 +110,7 @@ class Projection:
         """Return the messages to send after applying a reduction to the current ones."""
         if isinstance(record, Shortened):
             new = {call_id: record.keep_chars for call_id in record.call_ids if call_id not in self._limits}
-            return [self._within(new, message) for message in self._visible]
+            return [self._shortened(new, message) for message in self._visible]
         if self._replaces_summary(record):
             return history.folded(self._visible, 1, record, ())
         cut = next(at for at, message in enumerate(self._visible) if message.id == record.through) + 1
@@ -174,7 +174,7 @@ class Projection:
             self.last_call = (index, record)
             self.cached_share = record.usage.cached_share
 
-    def _fold_anew(self) -> None:
+    def _rebuild(self) -> None:
         """Rebuild the conversation from its beginning: a record may have changed the meaning of earlier ones."""
         known = self._whole()[: self._fed]
         self._undone = taken_back(known).messages
@@ -205,7 +205,7 @@ class Projection:
         """The newest text of the model."""
         self.is_answered = False
         """True if the last answer is newer than the last prompt."""
-        self.reductions = self._counting(known)
+        self.reductions = self._reductions_in(known)
         """Reductions that count, oldest first."""
         for record in self.reductions:
             if isinstance(record, Shortened):
@@ -217,7 +217,7 @@ class Projection:
         if fold := next((each for each in folds if each.through in places), None):
             self._visible = self.reduced(fold)
 
-    def _counting(self, known: Sequence[AnyRecord]) -> list[CompactionSaved | Shortened]:
+    def _reductions_in(self, known: Sequence[AnyRecord]) -> list[CompactionSaved | Shortened]:
         gone = {record.fold_id for record in known if isinstance(record, CompactionReverted)}
         return [
             record
@@ -263,9 +263,9 @@ class Projection:
             return placeholder(message, self._refused[message.id])
         if message.id in self._dropped:
             return dropped_placeholder(message)
-        return self._within(self._limits, message)
+        return self._shortened(self._limits, message)
 
-    def _within(self, limits: Mapping[str, int], message: Message) -> Message:
+    def _shortened(self, limits: Mapping[str, int], message: Message) -> Message:
         """Return the message, shortened if it is a result with a limit and not pinned."""
         if isinstance(message, ToolResult) and message.call_id in limits and message.id not in self.pinned:
             return shorten(message, limits[message.call_id])

@@ -97,7 +97,7 @@ class Session:
         """Ids of the calls without a result."""
         self._untrusted: dict[str, None] = {}
         for record in records:
-            self._count(record)
+            self._note(record)
         self.view = Projection(self.records, self.root, self.whole)
         if saved:
             self._release()
@@ -139,10 +139,10 @@ class Session:
 
     def _append(self, records: Sequence[AnyRecord], sync: SyncTime) -> None:
         if any(self.view.rereads(record) for record in records):
-            self._in_full()
+            self._load_released()
         now = time.time()
         numbered = [
-            self._kept(msgspec.structs.replace(record, seq=len(self.records) + index, time=record.time or now))
+            self._to_save(msgspec.structs.replace(record, seq=len(self.records) + index, time=record.time or now))
             for index, record in enumerate(records, start=1)
         ]
         if self._journal is not None:
@@ -150,7 +150,7 @@ class Session:
         self._unsaved = []
         self.records.extend(numbered)
         for record in numbered:
-            self._count(record)
+            self._note(record)
         self.view.update()
         if self._on_model_called is not None:
             for record in numbered:
@@ -215,7 +215,7 @@ class Session:
         known = {record.id: record for record in self.whole() if record.id in wanted}
         return [known.get(record.id, record) for record in records]
 
-    def _in_full(self) -> None:
+    def _load_released(self) -> None:
         """Load all texts into memory, until the next reduction."""
         if self._is_released:
             self.records[:] = self.whole()
@@ -233,7 +233,7 @@ class Session:
                 self._released_ids.add(record.id)
         self._is_released = True
 
-    def _kept(self, record: AnyRecord) -> AnyRecord:
+    def _to_save(self, record: AnyRecord) -> AnyRecord:
         """Return a record in the form to save."""
         record = storable(self._portable(record))
         return self._masked(record) if self._masked else record
@@ -296,7 +296,7 @@ class Session:
                 return record.text if record.finish == "interrupted" else ""
         return ""
 
-    def _count(self, record: AnyRecord) -> None:
+    def _note(self, record: AnyRecord) -> None:
         if isinstance(record, AssistantMessage):
             self._unanswered.update(call.id for call in record.calls if call.id not in self.answered)
         elif isinstance(record, ToolResult):

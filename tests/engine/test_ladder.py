@@ -57,7 +57,7 @@ async def test_without_a_summary_the_older_part_is_left_out_and_said(tmp_path: P
     async with engine(tmp_path, model=model) as it:
         await fill(it, 20)
         assert {event.how for event in it.of(Compacted)} == {"left_out"}
-        assert any("could not be summarised" in notice.text for notice in it.of(Notice))
+        assert any("could not be summarized" in notice.text for notice in it.of(Notice))
         first = model.requests[-1].messages[0].text
         assert "left out here" in first and "search_history" in first
         asked = [request for request in model.requests if is_summary(request)]

@@ -41,7 +41,7 @@ _KEEP_SHARE = 0.25
 _PROMPTS_SHARE = 0.1
 """Share of the budget for earlier prompts of the user."""
 _FACTS_SHARE = 0.08
-_SUMMARISED_SHARE = 0.8
+_SUMMARIZED_SHARE = 0.8
 """Maximum share of the budget that one summary may cover."""
 _SHORTEN_STEPS = ((6, 2000), (3, 800), (1, 400))
 """Number of newest results left whole, characters kept of each older one; tried in order."""
@@ -120,7 +120,7 @@ class Compactor:
         self.forget_failure()
         if await self._refused_by_hook("manual", scope):
             return False
-        if await self._summarise(focus, scope, "manual"):
+        if await self._summarize(focus, scope, "manual"):
             return True
         return self._shorten(_SHORTEN_STEPS[-1:], scope)
 
@@ -139,7 +139,7 @@ class Compactor:
     async def preview(self, focus: str, scope: TurnScope) -> bool:
         """Request a summary and show it without applying it. Return False if there is nothing to summarize."""
         cut = 0 if await self._refused_by_hook("manual", scope) else self._cut()
-        summary = await self._written(self._session.visible()[:cut], focus, scope) if cut else ""
+        summary = await self._request_summary(self._session.visible()[:cut], focus, scope) if cut else ""
         if not summary:
             return False
         older = self._session.visible()[:cut]
@@ -189,7 +189,7 @@ class Compactor:
             for _ in range(_SUMMARIES):
                 if self._is_enough() or self._failures >= _SUMMARIES:
                     break
-                if not await self._summarise("", scope):
+                if not await self._summarize("", scope):
                     break
             if not self._is_enough():
                 self._shorten(_SHORTEN_STEPS[-1:], scope)
@@ -215,7 +215,7 @@ class Compactor:
 
         budget = self._meter.budget()
         visible = self._session.visible()
-        return compaction_facts.choose_cut(visible, int(budget * _KEEP_SHARE), int(budget * _SUMMARISED_SHARE))
+        return compaction_facts.choose_cut(visible, int(budget * _KEEP_SHARE), int(budget * _SUMMARIZED_SHARE))
 
     async def _refused_by_hook(self, trigger: Trigger, scope: TurnScope) -> bool:
         hooks = self._services.session_hooks
@@ -224,12 +224,12 @@ class Compactor:
             scope.notice(f"A hook refused to have the conversation compacted: {refusal}")
         return bool(refusal)
 
-    async def _summarise(self, focus: str, scope: TurnScope, trigger: Trigger = "auto") -> bool:
+    async def _summarize(self, focus: str, scope: TurnScope, trigger: Trigger = "auto") -> bool:
         cut = self._cut()
         if cut == 0:
             return False
         older = self._session.visible()[:cut]
-        summary = await self._written(older, focus, scope)
+        summary = await self._request_summary(older, focus, scope)
         if summary and self._add(self._fold(older, scope.turn_id, summary, "summary"), scope):
             self._failures = 0
             if (hooks := self._services.session_hooks) is not None:
@@ -238,7 +238,7 @@ class Compactor:
         self._failures += 1
         return False
 
-    async def _written(self, older: Sequence[Message], focus: str, scope: TurnScope) -> str:
+    async def _request_summary(self, older: Sequence[Message], focus: str, scope: TurnScope) -> str:
         """Return the model's summary of a part of the conversation; empty, after a notice, if there is none."""
         request = self._services.request(
             [*older, UserMessage(id="compact", text=_instruction(focus), origin="hint")]
@@ -247,10 +247,10 @@ class Compactor:
         try:
             answer, _ = await self._services.caller.call(request, scope, kind="summary", step=0)
         except (ModelError, OverBudget) as error:
-            scope.notice(f"The conversation could not be summarised ({error}).")
+            scope.notice(f"The conversation could not be summarized ({error}).")
             return ""
         if not answer.text.strip() or answer.finish not in ("stop", "unknown"):
-            scope.notice("The conversation could not be summarised (no usable answer).")
+            scope.notice("The conversation could not be summarized (no usable answer).")
             return ""
         return answer.text.strip()[:_LONGEST_SUMMARY]
 
@@ -262,9 +262,9 @@ class Compactor:
         cut = compaction_facts.choose_cut(visible, int(self._meter.budget() * _KEEP_SHARE))
         if cut == 0:
             return False
-        return self._add(self._fold(visible[:cut], scope.turn_id, self._summed_up(), "left_out"), scope)
+        return self._add(self._fold(visible[:cut], scope.turn_id, self._earlier_summary(), "left_out"), scope)
 
-    def _summed_up(self) -> str:
+    def _earlier_summary(self) -> str:
         """Return the text of an earlier summary, as far as it fits, for use when no new one is available."""
         first = self._session.visible()[0]
         if not isinstance(first, UserMessage) or first.origin != "summary":
@@ -289,7 +289,7 @@ class Compactor:
         view, visible = self._session.view, self._session.visible()
         kept = compaction_facts.word_for_word(visible, len(older), view.pinned, int(budget * _PROMPTS_SHARE))
         stay = [*(m for m in older if m.id in kept), *visible[len(older) :]]
-        moment = self._services.prompt_additions(stay)
+        additions = self._services.prompt_additions(stay)
         facts = compaction_facts.facts(
             self._in_place_of_originals(),
             view.plan,
@@ -302,7 +302,7 @@ class Compactor:
         summary_id = before.id if (before := view.fold_in_force()) else ""
         gone = [m for m in older if m.id not in kept and m.id != summary_id]
         heading = _HEADING if how == "summary" else _LEFT_OUT.format(count=len(gone))
-        parts = (heading, summary, facts, moment.text if moment.told else "")
+        parts = (heading, summary, facts, additions.text if additions.told else "")
         return CompactionSaved(
             id=new_id("fold"),
             turn_id=turn_id,
@@ -310,7 +310,7 @@ class Compactor:
             summary="\n\n".join(part for part in parts if part),
             how=how,
             kept=kept,
-            told=moment.told,
+            told=additions.told,
         )
 
     def _directory(self) -> str:
@@ -359,8 +359,9 @@ class Compactor:
         not seen stay whole unless `newest` is 0, however many calls it made at once."""
         visible = self._session.visible()
         results = [m for m in visible if isinstance(m, ToolResult)]
-        unseen = len(list(takewhile(lambda m: not isinstance(m, AssistantMessage), reversed(visible))))
-        older = results[: max(0, len(results) - max(newest, unseen if newest else 0))]
+        after = takewhile(lambda m: not isinstance(m, AssistantMessage), reversed(visible))
+        whole = max(newest, sum(isinstance(m, ToolResult) for m in after)) if newest else 0
+        older = results[: max(0, len(results) - whole)]
         long = tuple(r.call_id for r in older if len(r.text) > keep_chars + 200)
         return (
             Shortened(id=new_id("short"), turn_id=turn_id, call_ids=long, keep_chars=keep_chars) if long else None

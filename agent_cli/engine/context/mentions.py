@@ -22,7 +22,7 @@ from agent_cli.protocol.operations import AttachedText, UserCommand
 from agent_cli.session.placeholders import mark_untrusted
 from agent_cli.tools.files.read import ReadFile, ReadParams
 from agent_cli.tools.kit.base import Tool, ToolContext, ToolError, ToolOutcome
-from agent_cli.tools.kit.output import bounded, keep_whole, result_tokens
+from agent_cli.tools.kit.output import bounded, keep_whole, opened_by, result_tokens
 from agent_cli.tools.search.list_dir import ListDir, ListParams
 from agent_cli.tools.shell.brought_text import brings_text
 from agent_cli.workspace.files.reader import FileError, chunks, open_regular
@@ -358,7 +358,7 @@ def _fitting(text: str, name: str, context: ToolContext) -> str:
     if result_tokens(text) <= context.max_tokens():
         return text
     kept = keep_whole(context.spill_dir, name, text, context.redactor)
-    return bounded(text, context.max_tokens(), str(kept) if kept else "")
+    return bounded(text, context.max_tokens(), opened_by(kept) if kept else "")
 
 
 def _one(counted: AttachmentSummary, attachment: Attachment | None = None, **given: Any) -> Attachments:

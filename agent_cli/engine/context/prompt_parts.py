@@ -148,21 +148,21 @@ def _version(each: Instruction) -> str:
     return f"data:{each.hash}" if each.is_doubtful else each.hash
 
 
-def _instructed(each: Instruction) -> str:
+def _instructions_element(each: Instruction) -> str:
     if each.is_doubtful:
         source = f"{quotable(each.path)}, written by a command after untrusted text was read"
         return mark_untrusted(each.text, source)
     return f'<instructions path="{quotable(each.path)}">\n{_inner(each.text)}\n</instructions>'
 
 
-def _gone(source: str, root: Path) -> str:
+def _removed_element(source: str, root: Path) -> str:
     if source.startswith("memory:"):
         return f'<memory block="{quotable(source[7:])}">[no longer there]</memory>'
     name = source.removeprefix("user:") if source.startswith("user:") else os.path.normpath(root / source)
     return f'<instructions path="{quotable(name)}">[these no longer apply]</instructions>'
 
 
-def _remembered(block: Block) -> str:
+def _memory_element(block: Block) -> str:
     """Return a block in the form for the model; only the beginning if it exceeds its limit."""
     text, used = block.text, f"{len(block.text)} of {block.limit} characters"
     if len(text) > block.limit:
@@ -245,7 +245,7 @@ class PromptBuilder:
             _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
             _environment(given.root, given.extra_roots),
             *(f"# Instructions from {each.path}\n{each.text}" for each in instructions),
-            "\n".join([_MEMORY, *map(_remembered, shown)]) if shown else "",
+            "\n".join([_MEMORY, *map(_memory_element, shown)]) if shown else "",
             skills,
             f"# Rules\n{rules}" if rules else "",
             given.append.strip(),
@@ -268,8 +268,8 @@ class PromptBuilder:
         )
         known = _known(header.told, earlier, blocks)
         if "*" not in known:
-            now = {each.source: (_version(each), _instructed(each)) for each in instructions}
-            now |= {_source(block): (block.hash, _remembered(block)) for block in blocks}
+            now = {each.source: (_version(each), _instructions_element(each)) for each in instructions}
+            now |= {_source(block): (block.hash, _memory_element(block)) for block in blocks}
             new = {source: each for source, each in now.items() if known.get(source, "") != each[0]}
             gone = [source for source, hash in known.items() if hash and source not in now]
             told = {source: hash for source, (hash, _) in new.items()} | dict.fromkeys(gone, "")
@@ -277,6 +277,6 @@ class PromptBuilder:
             parts += [new[source][1] for source in new if source in data]
             parts += [_CHANGED] if told.keys() > data else []
             parts += [new[source][1] for source in new if source not in data]
-            parts += [_gone(source, given.root) for source in gone]
+            parts += [_removed_element(source, given.root) for source in gone]
         source = f"changed instructions ({', '.join(sorted(data))})" if data else ""
         return PromptAdditions("\n\n".join(filter(None, (*parts, given.answer_request))), told, source)

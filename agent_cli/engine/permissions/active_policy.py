@@ -177,13 +177,13 @@ class Permissions:
     def policy(self) -> Policy:
         """Return the policy as a value, including the effect of the sandbox on commands."""
         policy = self._base_policy()
-        confining = self._sandbox_profiles
-        if confining is None:
+        profiles = self._sandbox_profiles
+        if profiles is None:
             return policy
-        if not confining.is_enough(policy):
-            return msgspec.structs.replace(policy, missing_sandbox=confining.missing_sandbox(policy.mode))
+        if not profiles.is_enough(policy):
+            return msgspec.structs.replace(policy, missing_sandbox=profiles.missing_sandbox(policy.mode))
         allows_hosts = bool(policy.rules.of("allow", "fetch"))
-        has_hosts = confining.enforced_level.shares_network and not policy.untrusted and allows_hosts
+        has_hosts = profiles.enforced_level.shares_network and not policy.untrusted and allows_hosts
         return msgspec.structs.replace(policy, sandboxed=True, has_hosts=has_hosts)
 
     def _base_policy(self) -> Policy:

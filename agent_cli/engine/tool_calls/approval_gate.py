@@ -149,11 +149,11 @@ class ApprovalGate:
         if not all(pending.authorized.reads_only for pending in batch):
             self._undo.prepare(self._disk)
         items = tuple(map(self._item, batch))
-        decisions = await self._ask_person(items, batch[0])
+        decisions = await self._ask_user(items, batch[0])
         for pending in batch:
             self._apply(pending, decisions.get(pending.call.id) or Decision(pending.call.id, allow=False))
 
-    async def _ask_person(self, items: tuple[ApprovalItem, ...], over: PendingCall) -> dict[str, Decision]:
+    async def _ask_user(self, items: tuple[ApprovalItem, ...], over: PendingCall) -> dict[str, Decision]:
         """Ask the user about calls; the waiting time is recorded for `over`. Prompt hooks process the user's words
         to the model, as for all guidance."""
         asked_at = time.monotonic()
@@ -302,7 +302,7 @@ class ApprovalGate:
             label=pending.label,
             folder=shown.folder,
         )
-        decisions = await self._ask_person((item,), pending)
+        decisions = await self._ask_user((item,), pending)
         decision = decisions.get(pending.call.id) or Decision(pending.call.id, allow=False)
         if not decision.allow:
             pending.user.feedback = decision.feedback.strip()

@@ -1,6 +1,7 @@
 """A tool call on its way from the model to its result: its actions and the policy's verdict on them, the decisions
 of hooks and the user, and results that need no tool."""
 
+import contextlib
 from collections.abc import Hashable
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from agent_cli.protocol.actions import (
 from agent_cli.protocol.events import ApprovalItem, ToolCallFinished
 from agent_cli.protocol.messages import ResultKind, ToolCall, ToolResult, ToolStatus, new_id
 from agent_cli.tools.kit.base import Preview, Tool, ToolContext, ToolError, ToolOutcome
-from agent_cli.tools.registry import ParsedCall
+from agent_cli.tools.registry import ParsedCall, Registry
 
 from ..permissions.active_policy import Permissions
 
@@ -332,6 +333,15 @@ def finished_event(result: ToolResult, title: str, tool: Tool | None, adjusted: 
         label=tool.label if tool else "",
         counted=tool.counted if tool else "",
     )
+
+
+def earlier_event(registry: Registry, result: ToolResult, call: ToolCall) -> ToolCallFinished:
+    """Return the event for the result of an earlier turn. Its title is the tool's name if the tool cannot parse
+    the call."""
+    tool, title = registry.get(call.name), ""
+    with contextlib.suppress(Exception):  # raised by a plug-in tool, or by arguments that never ran
+        title = tool.title(registry.parse(call.name, call.arguments)[1]) if tool else ""
+    return finished_event(result, title or call.name, tool)
 
 
 def approval_item(pending: PendingCall, risk: str, is_confined: bool, is_edit: bool) -> ApprovalItem:

@@ -94,11 +94,8 @@ class ToolRunner:
         return await insert_output(text, insertions, self._run_inserted) if insertions else InsertedText(text)
 
     async def _run_inserted(self, commands: Sequence[str]) -> list[ToolResult]:
-        prepared = []
-        for command in commands:
-            arguments = msgspec.json.encode({"command": command}).decode()
-            call = ToolCall(new_id("inserted"), "shell", arguments)
-            prepared.append(self._prepare(call, self._scope.turn_id, is_inserted=True))
+        calls = [_shell_call(new_id("inserted"), command) for command in commands]
+        prepared = [self._prepare(call, self._scope.turn_id, is_inserted=True) for call in calls]
         async with self._inserting:
             await self._run(prepared)
         return [pending.result for pending in prepared if pending.result is not None]
@@ -260,7 +257,7 @@ class ToolRunner:
             return
         from agent_cli.tools.kit.editor_buffers import show_written
 
-        await show_written(self._context.buffers, self._places(outcome))
+        await show_written(self._context.buffers, self._written_paths(outcome))
 
     async def _decide(self, pending: PendingCall, rest: list[PendingCall]) -> None:
         """Decide whether a call may run. Hooks run again for a call that the user edited, and the user is asked
@@ -419,15 +416,12 @@ class ToolRunner:
     async def _after_edit(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """Run the commands that rules require after an edit. They are judged like all commands, and their output
         is appended to the result of the edit."""
-        written = [*(pending.authorized.writes if outcome.ok else ()), *self._places(outcome)]
+        written = [*(pending.authorized.writes if outcome.ok else ()), *self._written_paths(outcome)]
         commands = list(self.rules.after_edit(written))
         if commands:
             await self._measure_sandbox()
         for rule, command in commands:
-            call = ToolCall(
-                f"{pending.call.id}.after", "shell", msgspec.json.encode({"command": command}).decode()
-            )
-            after = self._prepare(call, pending.turn_id)
+            after = self._prepare(_shell_call(f"{pending.call.id}.after", command), pending.turn_id)
             if self._hooks is not None:
                 await self._hooks.before([after])
             if after.result is None:
@@ -453,7 +447,7 @@ class ToolRunner:
         more = tuple(change for change in found if change.path not in named and not change.path.endswith("/"))
         return msgspec.structs.replace(outcome, changes=(*outcome.changes, *more))
 
-    def _places(self, outcome: ToolOutcome) -> list[str]:
+    def _written_paths(self, outcome: ToolOutcome) -> list[str]:
         root = self._context.workspace.root
         return [str(root / change.path) for change in outcome.changes if change.kind != "deleted"]
 
@@ -533,6 +527,10 @@ def _call_hooks(services: "SessionServices", gate: ApprovalGate, scope: TurnScop
     from .call_hooks import CallHooks
 
     return CallHooks(services, services.hooks, gate, scope)
+
+
+def _shell_call(identifier: str, command: str) -> ToolCall:
+    return ToolCall(identifier, "shell", msgspec.json.encode({"command": command}).decode())
 
 
 def _preparation(tool: Tool | None) -> NeedsPreparation | None:

@@ -116,9 +116,9 @@ class TurnUndo:
         return self._effects.effect(jobs_until)
 
     def prepare(self, disk: str) -> None:
-        """Start saving the workspace while the user decides on a call: the first time, a large one takes a while.
-        What it finds is only a start; the checkpoint is still taken just before the effect. `disk` is a path on
-        the disk it is saved to: what little is left there is kept for the records."""
+        """Start saving the workspace while the user decides or the model reads: the first time, a large one takes
+        a while. What it finds is only a start; the checkpoint is still taken just before the effect. `disk` is a
+        path on the disk it is saved to: what little is left there is kept for the records."""
         if self._made is None and _free_bytes(disk) > _ROOM_BYTES:
             self._in_background(self._snapshots.take)
 
@@ -152,7 +152,7 @@ class TurnUndo:
                 beyond[path] = None
         if self._before.get(turn_id) != checkpoint or len(beyond) > known:
             self._before[turn_id] = checkpoint
-            await self._session.save(self._taken(turn_id, "before", checkpoint, uncovered=tuple(beyond)))
+            await self._session.save(self._record(turn_id, "before", checkpoint, uncovered=tuple(beyond)))
 
     async def _take(self, scope: TurnScope) -> str:
         """Take a checkpoint. If it takes long, as the first one of a large workspace does, say so."""
@@ -188,10 +188,10 @@ class TurnUndo:
             changes = await self._snapshots.changes(before, after)
         except CheckpointError as error:
             del self._before[turn_id]  # the next undo saves the state, as after a crash
-            self._scope.notice(f"The files after this turn are not saved: {error}. Undo will try that again.")
+            self._scope.notice(f"The state after this turn could not be saved: {error}. Undo will try again.")
             return named_changes(self._session.records, turn_id)
         foreign = self._late_foreign(turn_id) if late else self._effects.foreign(self._session.root, changes)
-        await self._session.save(self._taken(turn_id, "after", after, late=late, foreign=foreign))
+        await self._session.save(self._record(turn_id, "after", after, late=late, foreign=foreign))
         self._maintain_soon()
         return tuple(change for change in changes if change.path not in foreign)
 
@@ -256,7 +256,7 @@ class TurnUndo:
         records = self._session.records
         moves = undo_moves(records, files, undo=True)
         around = await self._before_undo(moves)
-        report = _naming(
+        report = _with_uncovered(
             uncovered_in(records, files), await self._carry_out(moves, memory_changes(records, files, undo=True))
         )
         self._session.append(
@@ -307,8 +307,8 @@ class TurnUndo:
             saved = await self._snapshots.take(moves)
             report = await self._snapshots.resolve(moves, choice, chosen, saved)
             if report.restored:
-                await self._session.save(self._taken(turn_id, "before", saved))
-                await self._session.save(self._taken(turn_id, "after", await self._snapshots.take(moves)))
+                await self._session.save(self._record(turn_id, "before", saved))
+                await self._session.save(self._record(turn_id, "after", await self._snapshots.take(moves)))
         except CheckpointError as error:
             raise NothingToRestore(f"Nothing was resolved: {error}") from error
         self._left_alone = left_alone - {change.path for change in report.restored}
@@ -346,7 +346,7 @@ class TurnUndo:
         records = self._session.records
         _, files = self._way_back(turn_id, what)
         report = await self._dry_run(undo_moves(records, files, undo=True))
-        return prompt_of(records, turn_id), _naming(uncovered_in(records, files), report)
+        return prompt_of(records, turn_id), _with_uncovered(uncovered_in(records, files), report)
 
     async def would_redo(self) -> tuple[str, RestoreReport]:
         """Return the prompt of the next redo and its effect on the files, without changing them.
@@ -394,7 +394,7 @@ class TurnUndo:
             return ""
         turn_id = new_id(AROUND)
         try:
-            await self._session.save(self._taken(turn_id, "before", await self._snapshots.take(moves)))
+            await self._session.save(self._record(turn_id, "before", await self._snapshots.take(moves)))
         except CheckpointError:  # the redo then goes turn by turn
             return ""
         return turn_id
@@ -404,7 +404,7 @@ class TurnUndo:
         if not turn_id:
             return []
         try:
-            return [self._taken(turn_id, "after", await self._snapshots.take(moves))]
+            return [self._record(turn_id, "after", await self._snapshots.take(moves))]
         except CheckpointError:
             return []
 
@@ -457,7 +457,7 @@ class TurnUndo:
         """Return those of the turns that count and began with a prompt."""
         return {message.turn_id for message in self._session.view.prompts}.intersection(turn_ids)
 
-    def _taken(
+    def _record(
         self,
         turn_id: str,
         when: Literal["before", "after"],
@@ -515,7 +515,7 @@ def _free_bytes(path: str) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def _naming(uncovered: Sequence[str], report: RestoreReport) -> RestoreReport:
+def _with_uncovered(uncovered: Sequence[str], report: RestoreReport) -> RestoreReport:
     """Return an undo report with the files that the turns wrote and no checkpoint contains."""
     more = tuple(Conflict(path, "undo does not cover it", decidable=False) for path in uncovered)
     return msgspec.structs.replace(report, conflicts=report.conflicts + more)

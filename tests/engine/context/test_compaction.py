@@ -107,6 +107,18 @@ async def test_results_that_the_model_has_not_seen_stay_whole_where_older_parts_
             assert not [m for m in unseen if "of this result left out" in m.text]
 
 
+async def test_a_hint_after_a_new_result_keeps_no_older_one_whole(tmp_path: Path) -> None:
+    async with engine(tmp_path) as it:
+        it.session.append(UserMessage(id="u", turn_id="t", text="go"))
+        for at in ("1", "2"):
+            it.session.append(
+                AssistantMessage(id=f"a{at}", turn_id="t", text="", calls=(ToolCall(f"c{at}", "shell", "{}"),)),
+                ToolResult(id=f"r{at}", turn_id="t", call_id=f"c{at}", tool="shell", status="ok", text="x" * 5000),
+            )
+        it.session.append(UserMessage(id="h", turn_id="t", text="Go on.", origin="hint"))
+        assert it.agent.services.compactor.reclaimable_tokens()["shortening old results"] > 0
+
+
 async def test_an_overflow_teaches_the_real_window(tmp_path: Path) -> None:
     script = [
         say("one " * 3000), say("two " * 3000), fail("context_overflow", "too long", limit_tokens=6000),

@@ -208,7 +208,7 @@ async def test_a_long_page_is_kept_whole_in_a_file(desk: Desk) -> None:
         brought = await desk.send(f"@{web.url}/")
     assert "shortened" in brought.counted[0].note and brought.counted[0].tokens < 1_200
     (kept,) = os.listdir(desk.base / "state" / "spill")
-    assert kept in brought.attachments[0].text
+    assert f"{kept} (for read_file and grep)" in brought.attachments[0].text
 
 
 async def test_pipes_devices_and_what_is_no_text_are_said(desk: Desk) -> None:
