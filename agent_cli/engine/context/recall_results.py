@@ -16,12 +16,12 @@ _NOT_WHOLE = "[The full result is no longer stored with this session; the part t
 
 
 def truncate_result(text: str, context: ToolContext, call_id: str) -> str:
-    """Return a result for the model: only head and tail if it is too long, with the full text saved in a file."""
+    """Return a result for the model: only head and tail if it is too long. The full text is then saved in a file,
+    if possible."""
     if result_tokens(text) <= context.max_tokens():
         return text
     path = keep_whole(context.spill_dir, call_id, text, context.redactor)
-    where = f"recall {call_id} shows it" if path is None else f"{opened_by(path)} or recall {call_id}"
-    return bounded(text, context.max_tokens(), where)
+    return bounded(text, context.max_tokens(), f"{opened_by(path)} or recall {call_id}" if path else "")
 
 
 def recall_text(records: Sequence[AnyRecord], spill_dir: Path, identifier: str) -> tuple[str, str] | None:

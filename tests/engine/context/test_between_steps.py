@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_cli.engine.context.recall_results import recallable
+from agent_cli.engine.context.recall_results import recallable, truncate_result
 from agent_cli.protocol.events import (
     OperationCompleted,
     OperationFailed,
@@ -97,6 +97,14 @@ async def test_finish_with_an_open_plan_is_sent_back_when_plans_must_be_finished
     async with engine(tmp_path, *script, say(call("finish", summary="u")), finish_plan=True) as it:
         end = await it.prompt("go")
         assert isinstance(end, TurnCompleted) and end.text == "u"
+
+
+async def test_what_could_not_be_saved_is_not_said_to_be_saved(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with engine(tmp_path) as it:
+        context = msgspec.structs.replace(it.context, spill_dir=tmp_path / "file" / "spill")
+        text = truncate_result("line\n" * 200_000, context, "c1")
+    assert "left out here" in text and "the whole output" not in text
 
 
 async def test_every_tools_result_keeps_to_one_bound_and_can_be_recalled(tmp_path: Path) -> None:
