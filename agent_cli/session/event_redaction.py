@@ -96,7 +96,7 @@ class EventRedactor:
         kind = type(event)
         mask = self._redactor.mask
         if isinstance(event, ev.AgentEvent):
-            return _nested(event, self._model_words)
+            return _nested(event, self._opening_words)
         if kind in _FIELDS:
             event = _with(event, _FIELDS[kind], mask)
         if kind in _OUTPUTS:
@@ -122,9 +122,9 @@ class EventRedactor:
                 _with(item, ("title", "preview", "arguments", "reason", "rewrite"), mask) for item in event.items
             )
             return msgspec.structs.replace(event, items=items)
-        return self._model_words(event)
+        return self._opening_words(event)
 
-    def _model_words(self, event: ev.AnyEvent) -> ev.AnyEvent:
+    def _opening_words(self, event: ev.AnyEvent) -> ev.AnyEvent:
         """Mask the words that started a turn: the user's, for a log; or those of the model that gave a sub-agent
         its task. The sub-agent's session masks everything else."""
         return _with(event, _OWN_WORDS[type(event)], self._redactor.mask) if type(event) in _OWN_WORDS else event

@@ -174,7 +174,7 @@ class SandboxProfiles:
         outside = self._closed_outside(policy)
         may_write = self._may_write(policy)
         roots = policy.roots if may_write else ()
-        caches = (_made(self.cache),) if self.cache and may_write else ()
+        caches = (_ensure_folder(self.cache),) if self.cache and may_write else ()
         places = [git_places(root) for root in roots]
         guarded = [path for place in places for path in place.guarded]
         closed = self._closed_inside(policy, outside)
@@ -289,7 +289,7 @@ def _own_package(roots: tuple[str, ...]) -> tuple[str, ...]:
     return (own,) if any(own.startswith(root.rstrip("/") + "/") for root in roots) else ()
 
 
-def _made(folder: Path) -> str:
+def _ensure_folder(folder: Path) -> str:
     """Create a folder for a command and return it. A failure is ignored; the folder is then missing."""
     with contextlib.suppress(OSError):
         make_private(folder)

@@ -122,7 +122,7 @@ class Child:
         changed in `root` are its own unless somebody else has changed them since."""
         self.task, self.state = saved.task, saved.state
         self.session_path = str(saved.path)
-        self.line = saved.text.strip().partition("\n")[0][:_LINE_CHARS]
+        self.line = _first_line(saved.text)
         if saved.cwd == str(root) and saved.changes:
             from ..context.changed_files import changed_by_others
 
@@ -291,7 +291,7 @@ class Child:
             case ev.ToolCallRequested():
                 self.line = f"{event.label or event.tool} {event.title}"
             case ev.AnswerCompleted() if event.text.strip():
-                self.line = event.text.strip().partition("\n")[0][:_LINE_CHARS]
+                self.line = _first_line(event.text)
             case ev.ToolCallFinished():
                 self._changed.update(dict.fromkeys(change.path for change in event.changes))
             case ev.TurnCompleted():
@@ -326,7 +326,7 @@ class Child:
         self.state = state
         self._over_at = time.monotonic() if state in ENDED else 0.0
         if line:
-            self.line = line.strip().partition("\n")[0][:_LINE_CHARS]
+            self.line = _first_line(line)
         plan, owner = self.plan, self.among.owner
         self._tell(
             self,
@@ -344,6 +344,10 @@ class Child:
                 parent_id=owner.plan.id if owner is not None else "",
             ),
         )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:_LINE_CHARS]
 
 
 class ChildApprovals(ApprovalRequests):

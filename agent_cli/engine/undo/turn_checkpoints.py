@@ -70,8 +70,8 @@ def refuse_elsewhere(records: Sequence[AnyRecord], turn_ids: Iterable[str], root
     has_files = checkpoint_pairs(records)
     for turn_id in turn_ids:
         if turn_id in has_files and not is_at(there := root_of(records, turn_id), root):
-            words = prompt_of(records, turn_id).strip().partition("\n")[0][:60]
-            raise FilesNotSaved(f"the turn “{words}” changed files in {there}, and the session is in {root} now")
+            words = _first_words(records, turn_id)
+            raise FilesNotSaved(f"the turn {words} changed files in {there}, and the session is in {root} now")
 
 
 def is_at(place: str, root: Path) -> bool:
@@ -192,6 +192,12 @@ def prompt_of(records: Iterable[AnyRecord], turn_id: str) -> str:
     return ""
 
 
+def _first_words(records: Iterable[AnyRecord], turn_id: str) -> str:
+    """Return the beginning of a turn's prompt in quotation marks."""
+    first, _, _ = prompt_of(records, turn_id).strip().partition("\n")
+    return f"“{first[:60]}”"
+
+
 def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: bool) -> list[Move]:
     """Return the file moves for undoing or redoing turns in this order.
 
@@ -208,9 +214,9 @@ def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: b
         if turn_id.startswith(BETWEEN) and not after:
             continue  # still going on
         if bool(before) != bool(after) or (not before and turn_id in acted):
-            words = prompt_of(records, turn_id).strip().partition("\n")[0][:60]
+            words = _first_words(records, turn_id)
             raise FilesNotSaved(
-                f"the files of this turn cannot be restored because its checkpoint is incomplete: “{words}”"
+                f"the files of this turn cannot be restored because its checkpoint is incomplete: {words}"
             )
         if before:
             only = written.get(turn_id, frozenset()) if turn_id in late else None

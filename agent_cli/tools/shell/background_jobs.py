@@ -13,7 +13,7 @@ from agent_cli.protocol.records import JobStateChanged
 from agent_cli.sandbox.process.runner import Running
 from agent_cli.workspace.paths import Workspace
 
-from ..kit.output import OutputLog
+from ..kit.output import OutputLog, first_of
 
 if TYPE_CHECKING:
     from .instruction_watch import InstructionWatch
@@ -195,7 +195,7 @@ class Jobs:
         open_ports = {port for job in self if job.is_running for port in job.running.sandboxed_ports()}
         if ports := sorted(open_ports - self._told_ports):
             self._told_ports.update(ports)
-            news.append(_ONLY_FOR_COMMANDS.format(ports=", ".join(map(str, ports[:_MOST_PORTS]))))
+            news.append(_ONLY_FOR_COMMANDS.format(ports=first_of(list(map(str, ports)), _MOST_PORTS)))
         return news
 
     def last_words(self) -> list[str]:
