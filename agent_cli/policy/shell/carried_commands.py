@@ -112,16 +112,31 @@ def git_setting(part: SimpleCommand, cwd: str, policy: Policy, name: str) -> str
     return own[-1] if own else policy.git_setting(git_folder_of(part, cwd), name)
 
 
+_OWN_VERBS = frozenset(
+    "add am annotate apply archive bisect blame branch bundle cat-file check-ignore checkout cherry cherry-"
+    " pick clean clone commit config count-objects describe diff difftool fetch filter-branch format-patch fsck"
+    " gc grep help init log ls-files ls-remote ls-tree maintenance merge merge-base mergetool mv notes prune"
+    " pull push range-diff read-tree rebase reflog remote repack replace reset restore rev-list rev-parse"
+    " revert rm send-email shortlog show show-ref sparse-checkout stash status submodule switch symbolic-ref"
+    " tag update-index update-ref version worktree".split()
+)
+"""Verbs for which git takes no alias."""
+_MOST_ALIASES = 5
+
+
 def unaliased(part: SimpleCommand, cwd: str, policy: Policy) -> SimpleCommand:
-    """Return a command with a git alias replaced by what it stands for, unless that is a command of the shell."""
-    words = normalize(part)
-    value = git_setting(part, cwd, policy, f"alias.{words[1].lower()}") if words[:1] == ("git",) != words else ""
-    if not value or value.startswith("!"):
-        return part
-    at = len(part.words) - len(words) + 1
-    return msgspec.structs.replace(
-        part, words=(*part.words[:at], *map(Word, value.split()), *part.words[at + 1 :])
-    )
+    """Return a command with git's aliases replaced by what they mean, unless that is a command of the shell."""
+    for _ in range(_MOST_ALIASES):
+        words = normalize(part)
+        if words[:1] != ("git",) or len(words) < 2 or words[1] in _OWN_VERBS:
+            break
+        value = git_setting(part, cwd, policy, f"alias.{words[1].lower()}")
+        if not value or value.startswith("!"):
+            break
+        at = len(part.words) - len(words) + 1
+        expanded = (*part.words[:at], *map(Word, value.split()), *part.words[at + 1 :])
+        part = msgspec.structs.replace(part, words=expanded)
+    return part
 
 
 def git_folder_of(part: SimpleCommand, cwd: str) -> str:

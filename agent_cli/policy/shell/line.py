@@ -422,15 +422,17 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, known: Reading | No
     if refused := _refused(part, shown, read, policy):
         return CommandVerdict(refused, shown)
     place = _destroying_in(cwd, policy)
-    need = SandboxNeed() if read is not None else _need(part, cwd, place, policy)
+    plain = part if read is not None else unaliased(part, cwd, policy)
+    need = SandboxNeed() if read is not None else _need(part, plain, cwd, place, policy)
     if led and read is None and not need.why:
         need = msgspec.structs.replace(need, why="may run programs that the settings of this repository name")
-    return _weighed(part, shown, read, named, need, cwd, place, policy)
+    return _weighed(part, plain, shown, read, named, need, cwd, place, policy)
 
 
-def _need(part: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy) -> SandboxNeed:
-    """Return what a command needs on this machine, under these rules."""
-    plain = unaliased(part, cwd, policy) if policy.sandboxed else part
+def _need(
+    part: SimpleCommand, plain: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy
+) -> SandboxNeed:
+    """Return what a command needs on this machine, under these rules; `plain` is the command without an alias."""
     need = need_of(plain, cwd, place)
     is_settled = need.reach == "outside" or not policy.sandboxed
     if not is_settled and changes_git_settings(plain) and policy.is_repository(cwd):
@@ -476,6 +478,7 @@ def _refused(part: SimpleCommand, shown: str, read: Reading | None, policy: Poli
 
 def _weighed(
     part: SimpleCommand,
+    plain: SimpleCommand,
     shown: str,
     read: Reading | None,
     named: FilesVerdict,
@@ -486,8 +489,8 @@ def _weighed(
 ) -> CommandVerdict:
     filed = "inside" if isinstance(named.verdict, Deny) else named.verdict.reach
     asking = leaving_need(need)
-    if why := destructive.destroys(part, place) or destructive.destroys_by_redirection(part, place):
-        reach = widest((destructive.reach_of(part, asking.reach), filed))
+    if why := destructive.destroys(plain, place) or destructive.destroys_by_redirection(part, place):
+        reach = widest((destructive.reach_of(plain, asking.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot restore that", "", reach), part, shown, policy)
     if asked := (
         _forbidding(part, cwd, policy, "ask") or rule_on_fed(part, policy) or _on_hosts(part, policy, "ask")
