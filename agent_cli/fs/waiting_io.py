@@ -14,6 +14,8 @@ from typing import Any
 _AT_ONCE_BYTES = 4096
 """What a pipe that `select` reports as writable takes without blocking (POSIX, PIPE_BUF)."""
 _PAUSE_S = 0.02
+_PATIENCE_S = 5.0
+"""How long a program that was told to end waits for a reader that takes nothing."""
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -53,9 +55,10 @@ def write_waiting(sink: int, data: bytes) -> None:
             select.select([], [sink], [])
 
 
-def write_interruptibly(sink: int, data: bytes) -> None:
+def write_interruptibly(sink: int, data: bytes, came: int = 0) -> None:
     """Write all of the data. A signal that ends the program interrupts it where the reader lets us wait, also in
-    the thread of an event loop, whose own handlers would never be called.
+    the thread of an event loop, whose own handlers would never be called. `came` is a signal that came before:
+    then it is also interrupted where the reader takes nothing for some seconds.
 
     Raises:
         OSError: it cannot be written.
@@ -64,15 +67,20 @@ def write_interruptibly(sink: int, data: bytes) -> None:
     left = memoryview(data)
     most = len(data) if stat.S_ISREG(os.fstat(sink).st_mode) else _AT_ONCE_BYTES
     ready = select.poll()  # unlike `select`, it takes descriptors above 1023
+    taken_at = time.monotonic()
     with _Interruptible() as signals, _never_blocking(sink) as sink:
         ready.register(sink, select.POLLOUT)
         while left:
             if not ready.poll(0):
                 with signals.waiting():
-                    ready.poll()
+                    if not ready.poll(_PATIENCE_S * 1000 if came else None):
+                        raise WriteInterrupted(came)
             try:
                 left = left[os.write(sink, left[:most]) :]
+                taken_at = time.monotonic()
             except BlockingIOError:  # less room than `poll` needs to report some
+                if came and time.monotonic() - taken_at > _PATIENCE_S:
+                    raise WriteInterrupted(came) from None
                 with signals.waiting():
                     time.sleep(_PAUSE_S)
 
