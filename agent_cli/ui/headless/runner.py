@@ -7,7 +7,6 @@ is always written, even after failures, signals or a closed pipe.
 import asyncio
 import contextlib
 import errno
-import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -487,10 +486,8 @@ class Pipe:
 
     def _close(self, stream: TextIO) -> None:
         """Redirect the closed stream to null: text still buffered must not fail again when the program exits."""
+        from agent_cli.fs.waiting_io import discard_output
+
         self._stream = None
-        try:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, stream.fileno())
-            os.close(null)
-        except (OSError, ValueError):
-            pass
+        with contextlib.suppress(OSError, ValueError):
+            discard_output(stream.fileno())
