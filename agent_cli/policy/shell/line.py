@@ -23,7 +23,7 @@ from agent_cli.protocol.paths import is_inside
 from ..rules.path_verdict import Policy, strictest, together, watched, weightiest
 from ..rules.rule import BUILT_IN_PLACE, Effect, Rule
 from . import destructive
-from .carried_commands import carried_commands, git_folder_of, git_setting, unaliased
+from .carried_commands import carried_commands, git_folder_of, git_setting, started_by, unaliased
 from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
@@ -489,8 +489,9 @@ def _weighed(
 ) -> CommandVerdict:
     filed = "inside" if isinstance(named.verdict, Deny) else named.verdict.reach
     asking = leaving_need(need)
-    if why := destructive.destroys(plain, place) or destructive.destroys_by_redirection(part, place):
-        reach = widest((destructive.reach_of(plain, asking.reach), filed))
+    meant = next((each for each in started_by(part) if destructive.destroys(each, place)), plain)
+    if why := destructive.destroys(meant, place) or destructive.destroys_by_redirection(part, place):
+        reach = widest((destructive.reach_of(meant, asking.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot restore that", "", reach), part, shown, policy)
     if asked := (
         _forbidding(part, cwd, policy, "ask") or rule_on_fed(part, policy) or _on_hosts(part, policy, "ask")
