@@ -412,8 +412,9 @@ class PlainRepl:
     def _put_out(self, text: str) -> None:
         try:
             if self._stdout.isatty():
-                came = self._conversation.exit_reason.signal
-                write_to_terminal(self._stdout.fileno(), text.encode(self._stdout.encoding), came)
+                data = text.encode(self._stdout.encoding, self._stdout.errors or "strict")
+                self._stdout.flush()
+                write_to_terminal(self._stdout.fileno(), data, self._conversation.exit_reason.signal)
             else:
                 self._stdout.write(text)
                 self._stdout.flush()
