@@ -141,7 +141,7 @@ async def _conversation(
         task,
         lines_of(0, read),
         out=ThreadedOutput(sys.stdout.fileno()),
-        err=Pipe(sys.stderr),
+        err=Pipe(sys.stderr, stopper),
         quiet=setup.chosen.flag("quiet"),
         parse_answer=schema.read if schema else None,
         schema=schema.definition if schema else None,

@@ -7,15 +7,18 @@ import select
 import signal
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 _AT_ONCE_BYTES = 4096
 """What a pipe that `select` reports as writable takes without blocking (POSIX, PIPE_BUF)."""
 _PAUSE_S = 0.02
+_PATIENCE_S = 5.0
+"""How long a program that was told to end waits for a reader that takes nothing."""
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_FROM_OUTSIDE = (signal.SIGTERM, signal.SIGHUP)
+_ENDING = (signal.SIGINT, *_FROM_OUTSIDE)
 
 
 class WriteInterrupted(Exception):
@@ -53,9 +56,10 @@ def write_waiting(sink: int, data: bytes) -> None:
             select.select([], [sink], [])
 
 
-def write_interruptibly(sink: int, data: bytes) -> None:
-    """Write all of the data. A signal that ends the program interrupts it where the reader lets us wait, also in
-    the thread of an event loop, whose own handlers would never be called.
+def write_interruptibly(sink: int, data: bytes, came: int = 0, ending: Sequence[signal.Signals] = _ENDING) -> None:
+    """Write all of the data. A signal of `ending` interrupts it where the reader lets us wait, also in
+    the thread of an event loop, whose own handlers would never be called. `came` is a signal that came before:
+    then it is also interrupted where the reader takes nothing for some seconds.
 
     Raises:
         OSError: it cannot be written.
@@ -64,17 +68,48 @@ def write_interruptibly(sink: int, data: bytes) -> None:
     left = memoryview(data)
     most = len(data) if stat.S_ISREG(os.fstat(sink).st_mode) else _AT_ONCE_BYTES
     ready = select.poll()  # unlike `select`, it takes descriptors above 1023
-    with _Interruptible() as signals, _never_blocking(sink) as out:
+    taken_at = time.monotonic()
+    with _Interruptible(ending) as signals, _never_blocking(sink) as out:
         ready.register(out, select.POLLOUT)
         while left:
             if not ready.poll(0):
                 with signals.waiting():
-                    ready.poll()
+                    if not ready.poll(_PATIENCE_S * 1000 if came else None):
+                        raise WriteInterrupted(came)
             try:
                 left = left[os.write(out, left[:most]) :]
+                taken_at = time.monotonic()
             except BlockingIOError:  # `poll` may report room for less than a whole write
+                if came and time.monotonic() - taken_at > _PATIENCE_S:
+                    raise WriteInterrupted(came) from None
                 with signals.waiting():
                     time.sleep(_PAUSE_S)
+
+
+def write_to_terminal(terminal: int, data: bytes, came: int = 0) -> None:
+    """Write to the terminal of a conversation. If it takes nothing when the program is told to end, or was by the
+    signal `came`, this and all later output goes nowhere, so that nothing else waits for it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    try:
+        write_interruptibly(terminal, data, came, _FROM_OUTSIDE)
+    except WriteInterrupted:
+        discard_output(terminal)
+
+
+def discard_output(sink: int) -> None:
+    """Let everything that is written to a descriptor from now on go nowhere.
+
+    Raises:
+        OSError: it cannot be redirected.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.dup2(nowhere, sink)
+    finally:
+        os.close(nowhere)
 
 
 @contextlib.contextmanager
@@ -112,17 +147,18 @@ def write_in_place(name: str, data: bytes) -> None:
 
 
 class _Interruptible:
-    """Takes the signals that end the program, unless they are ignored, and passes them on at the end. In other
+    """Takes signals that end the program, unless they are ignored, and passes them on at the end. In other
     threads than the main one nothing is changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Sequence[signal.Signals]) -> None:
+        self._numbers = numbers
         self._before: dict[int, Any] = {}
         self._came = 0
         self._is_waiting = False
 
     def __enter__(self) -> "_Interruptible":
         with contextlib.suppress(ValueError):
-            for number in _ENDING:
+            for number in self._numbers:
                 if (before := signal.getsignal(number)) not in (signal.SIG_IGN, None):
                     signal.signal(number, self._take)
                     self._before[number] = before

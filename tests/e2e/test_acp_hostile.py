@@ -299,6 +299,14 @@ def terminated(editor: Editor) -> None:
     editor.process.send_signal(signal.SIGTERM)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_exit_code_names_the_signal(world: World, number: signal.Signals) -> None:
+    editor = Editor(world)
+    editor.open()
+    editor.process.send_signal(number)
+    assert editor.process.wait(60) == 128 + number
+
+
 @pytest.mark.parametrize("leaves", [end_of_input, terminated], ids=lambda each: each.__name__)
 @pytest.mark.parametrize("where", ["answer", "command", "permission", "question"])
 def test_when_the_client_goes_everything_ends_and_the_session_is_saved(
@@ -321,7 +329,7 @@ def test_when_the_client_goes_everything_ends_and_the_session_is_saved(
     }
     until(shown[where])
     leaves(editor)
-    assert editor.process.wait(60) == (0 if leaves is end_of_input else 130)
+    assert editor.process.wait(60) == (0 if leaves is end_of_input else 143)
     gone(world)
     assert not (world.work / "a.txt").exists()
     with Editor(world) as again:

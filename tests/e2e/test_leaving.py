@@ -1,9 +1,12 @@
 """Leaving the program in every way there is: the terminal is as it was before."""
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
+import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import warm
-from tests.e2e.world import AGENT, World, shell
+from tests.e2e.world import AGENT, World, shell, until
+from tests.model.server import Reply
 from tests.ui.terminal import Terminal
 
 _SHELL = """
@@ -161,3 +165,28 @@ def test_stopped_from_the_keyboard_and_brought_back(world: World) -> None:
         term.wait(r"(?m)Resume|^shell>$")
         term.send("exit\r")
         assert term.finish() == 0
+
+
+@pytest.mark.parametrize("arguments", [["go"], ["--plain", "go"]], ids=["screen", "plain"])
+def test_a_signal_ends_a_conversation_whose_terminal_takes_nothing(world: World, arguments: list[str]) -> None:
+    world.script(Reply(text="word " * 60_000))
+    world.measured()
+    master, terminal = os.openpty()
+    process = subprocess.Popen(
+        [AGENT, *arguments],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=world.environment(),
+        cwd=world.work,
+        start_new_session=True,
+    )
+    try:
+        until(lambda: int.from_bytes(fcntl.ioctl(master, termios.FIONREAD, bytes(4)), sys.byteorder) > 4000)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+        os.close(terminal)

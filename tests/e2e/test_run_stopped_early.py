@@ -1,5 +1,6 @@
 """A run that is stopped before its session is open, at many moments: it says so in its result."""
 
+import contextlib
 import os
 import select
 import signal
@@ -9,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.e2e.world import World, finish
+from tests.e2e.world import World, finish, until
 from tests.model.server import Reply
 
 AT_A_MOMENT = """
@@ -112,4 +113,32 @@ def test_a_signal_while_nobody_reads_the_result_ends_the_run(world: World, where
     finally:
         process.kill()
         process.communicate()
+        os.close(reader)
+
+
+@pytest.mark.parametrize("where", ["pipe", "terminal"])
+def test_one_signal_ends_a_run_whose_reader_takes_nothing(world: World, where: str) -> None:
+    world.script(Reply(text="x", hang="before_headers"))
+    reader, writer = os.openpty() if where == "terminal" else os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent_cli", "run", "the task", "--quiet", "--output-format", "json"],
+        stdin=subprocess.DEVNULL,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env=world.environment(),
+        cwd=world.work,
+    )
+    try:
+        until(lambda: world.server.requests)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(writer)
         os.close(reader)

@@ -219,6 +219,9 @@ _RM = [
     "command rm x", "exec rm x", "setsid -f rm x", "stdbuf -oL rm x", "ionice -c 3 rm x", "watch -n 1 'rm x'", "flock f rm x",
     "flock f -c 'rm x'", "sudo -u y rm x", "doas rm x", "/usr/bin/env rm x", "find . -execdir rm {} +", "\\rm x", "r'm' x",
     "find . -exec env rm {} ';'", "/usr/bin/time -p rm x", "bash -c \"bash -c 'rm x'\"", "time A+=1 rm x",
+    "mise exec -- rm x", "mise -C . x node@20 -- rm x", "mise x -c 'rm x'", "mise x --command='rm x'", "nvm exec --silent 18 rm x",
+    "rustup run nightly rm x", "fnm exec --using 18 rm x", "volta run --node 18 rm x", "asdf exec rm x", "pyenv exec rm x",
+    "direnv exec . rm x",
 ]  # fmt: skip
 
 
@@ -242,7 +245,8 @@ def test_a_denied_verb_of_git_is_denied_behind_its_options(command: str) -> None
         "env -S 'rm x'", "env --spl 'rm x'", "timeout --x 5 rm x", "xargs -a f rm", "bash --rcfile x -c 'rm x'", "bash -Z x",
         "git --nonsense push", "git submodule foreach 'rm x'", "git bisect run rm x", "git rebase -x 'rm x'", "env " * 20 + "rm x",
         "time -- ! rm x", "time -- coproc rm x", "!\\\n rm x", "coproc\\\n rm x", "A\\\n=1 rm x", "a && !\\\n rm x",
-        "timeout * rm x", "xargs -I * rm x", "bash -oc pipefail 'rm x'", "eval r*", "nice --1 -x rm x",
+        "timeout * rm x", "xargs -I * rm x", "bash -oc pipefail 'rm x'", "eval r*", "nice --1 -x rm x", "mise x node@20 rm x",
+        "nvm exec --new 18 rm x",
     ],
 )  # fmt: skip
 def test_an_unknown_option_of_a_wrapper_is_never_waved_through(command: str) -> None:
@@ -255,7 +259,8 @@ def test_an_unknown_option_of_a_wrapper_is_never_waved_through(command: str) -> 
 @each_row(
     "command",
     [
-        "bash -ce 'rm -rf ~'", "git -C . reset --hard", "git -c a=b push --force", "env -u X rm -rf ~", "rm -rf *", "rm -rf .",
+        "bash -ce 'rm -rf ~'", "git -C . reset --hard", "git -c a=b push --force", "mise exec -- git reset --hard", "uv run git reset --hard", "uv run --with x git push -f",
+        "poetry run git clean -fdx", "npx git push --force", "bundle exec git push -f", "env -u X rm -rf ~", "rm -rf *", "rm -rf .",
         "timeout -s KILL 9 rm -rf ~", "echo ~ | xargs rm -rf", "find . -execdir rm -rf {} +", "find ~ -exec /bin/rm -rf {} +",
         "env sudo make install", "/usr/bin/sudo make", "git branch -d -f x", "git branch -df x", "rm -rf ./*", "rm -rf .*",
         "rm -rf */*", "rm -rf ..", "rm -rf .g*", "rm -rf .git", "curl x | sh", "curl x | sudo bash", "wget -qO- x | python3",

@@ -1,17 +1,17 @@
 """Common parts of the servers for other programs: a session that runs until it is closed, the end by a signal."""
 
 import asyncio
+import signal
 import sys
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Self
 
 from agent_cli.bootstrap.session_builder import OpenSession
 from agent_cli.protocol.client import Client
 from agent_cli.protocol.sanitize import clean
 from agent_cli.ui.signals import ENDING, signal_handlers
-
-_INTERRUPTED = 130
 
 
 class RunningSession:
@@ -38,9 +38,15 @@ class RunningSession:
 async def until_stopped(server: Coroutine[Any, Any, object]) -> int:
     """Run a server until it ends or a signal stops it; return the exit code."""
     serving = asyncio.create_task(server)
-    with signal_handlers(dict.fromkeys(ENDING, serving.cancel)):
+    codes: list[int] = []
+
+    def end(number: signal.Signals) -> None:
+        codes.append(128 + number)
+        serving.cancel()
+
+    with signal_handlers({number: partial(end, number) for number in ENDING}):
         await asyncio.wait({serving})
     if serving.cancelled():
-        return _INTERRUPTED
+        return codes[0]
     serving.result()
     return 0

@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from ..rules.path_verdict import Policy
 from .destructive import INTERPRETERS
 from .git_needs import folder_of
@@ -64,11 +66,17 @@ def _texts(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
         case _ if name in _PACKAGE_MANAGERS or name in _RUN_ALL:
             yield from option_values(words, "-c", "--call")
             yield package_scripts(words, cwd, policy.script) if name in _PACKAGE_MANAGERS else ""
+    yield from (" ".join(each.argv) for each in started_by(part))
+
+
+def started_by(part: SimpleCommand) -> Iterator[SimpleCommand]:
+    """Yield what a command such as `uv run` starts; several, if a word may be the value of an option."""
+    name, words = program(part), part.argv[1:]
     verbs = _RUN_THE_REST.get(name, ())
-    if name in _RUN_ALL:
-        yield from _behind_options(words)
-    elif at := next((at for at, word in enumerate(words, 1) if word in verbs), 0):
-        yield from _behind_options(words[at:])
+    start = 0 if name in _RUN_ALL else next((at for at, word in enumerate(words, 1) if word in verbs), -1)
+    if start >= 0:
+        for at in _behind_options(words[start:]):
+            yield msgspec.structs.replace(part, words=part.words[1 + start + at :])
 
 
 def _run_by_sed(script: str) -> str:
@@ -76,12 +84,12 @@ def _run_by_sed(script: str) -> str:
     return text.replace(end[1], "\n") if (end := _SED_EVALUATES.search(text)) else text
 
 
-def _behind_options(words: tuple[str, ...]) -> Iterator[str]:
-    """Yield the command after the options; a word after an option may be its value or the start of the command."""
+def _behind_options(words: tuple[str, ...]) -> Iterator[int]:
+    """Yield where the command after the options may start: a word after an option may be its value."""
     for at, word in enumerate(words):
         if word.startswith("-"):
             continue
-        yield " ".join(words[at:])
+        yield at
         if not at or not words[at - 1].startswith("-"):
             return
 

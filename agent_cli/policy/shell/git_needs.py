@@ -30,19 +30,32 @@ _UNSIGNED = frozenset(
 )
 _ON = re.compile(r"true|yes|on|[1-9]\d*", re.I)
 _COMMITTING = frozenset("commit merge cherry-pick revert rebase am pull".split())
+_OWN_VERBS = frozenset(
+    "add am annotate apply archive bisect blame branch bundle cat-file check-ignore checkout cherry"
+    " cherry-pick clean clone commit config count-objects describe diff difftool fetch filter-branch"
+    " format-patch fsck gc grep help init log ls-files ls-remote ls-tree maintenance merge merge-base"
+    " mergetool mv notes prune pull push range-diff read-tree rebase reflog remote repack replace reset"
+    " restore rev-list rev-parse revert rm send-email shortlog show show-ref sparse-checkout stash status"
+    " submodule switch symbolic-ref tag update-index update-ref version worktree".split()
+)
+"""Verbs for which git takes no alias."""
+_MOST_ALIASES = 5
 _SSH = re.compile(r"ssh://|(?!\w+://)(?:[\w.-]+@)?[\w.-]+:(?!\d+/)[^\\]")
 
 
 def unaliased(part: SimpleCommand, cwd: str, policy: Policy) -> SimpleCommand:
-    """Return a command with a git alias replaced by what it stands for, unless that is a shell command."""
-    words = normalize(part)
-    value = _setting(part, cwd, policy, f"alias.{words[1].lower()}") if words[:1] == ("git",) != words else ""
-    if not value or value.startswith("!"):
-        return part
-    at = len(part.words) - len(words) + 1
-    return msgspec.structs.replace(
-        part, words=(*part.words[:at], *map(Word, value.split()), *part.words[at + 1 :])
-    )
+    """Return a command with git's aliases replaced by what they mean, unless that is a command of the shell."""
+    for _ in range(_MOST_ALIASES):
+        words = normalize(part)
+        if words[:1] != ("git",) or len(words) < 2 or words[1] in _OWN_VERBS:
+            break
+        value = _setting(part, cwd, policy, f"alias.{words[1].lower()}")
+        if not value or value.startswith("!"):
+            break
+        at = len(part.words) - len(words) + 1
+        expanded = (*part.words[:at], *map(Word, value.split()), *part.words[at + 1 :])
+        part = msgspec.structs.replace(part, words=expanded)
+    return part
 
 
 def git_need(part: SimpleCommand, cwd: str, policy: Policy, *, may_leave: bool) -> SandboxNeed:

@@ -22,7 +22,7 @@ from agent_cli.protocol.paths import is_inside
 from ..rules.path_verdict import Policy, strictest, together, watched, weightiest
 from ..rules.rule import BUILT_IN_PLACE, Effect, Rule
 from . import destructive
-from .carried_commands import carried_commands
+from .carried_commands import carried_commands, started_by
 from .git_needs import git_need, unaliased
 from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, Word, is_chain, parse
@@ -414,18 +414,20 @@ def judge_one(part: SimpleCommand, cwd: str, policy: Policy, known: Reading | No
     if refused := _refused(part, shown, read, policy):
         return CommandVerdict(refused, shown)
     place = _destroying_in(cwd, policy)
-    need = SandboxNeed() if read is not None else _need(part, cwd, place, policy)
+    plain = part if read is not None else unaliased(part, cwd, policy)
+    need = SandboxNeed() if read is not None else _need(part, plain, cwd, place, policy)
     if led and read is None and not need.why:
         need = msgspec.structs.replace(need, why="may run programs that the settings of this repository name")
-    return _weighed(part, shown, read, named, need, cwd, place, policy)
+    return _weighed(part, plain, shown, read, named, need, cwd, place, policy)
 
 
-def _need(part: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy) -> SandboxNeed:
-    """Return what a command needs on this machine, under these rules."""
-    if not policy.sandboxed:
-        return msgspec.structs.replace(need_of(part, cwd, place), keys=False)
-    plain = unaliased(part, cwd, policy)
+def _need(
+    part: SimpleCommand, plain: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy
+) -> SandboxNeed:
+    """Return what a command needs on this machine, under these rules; `plain` is the command without an alias."""
     need = need_of(plain, cwd, place)
+    if not policy.sandboxed:
+        return msgspec.structs.replace(need, keys=False)
     if need.reach == "outside":
         return need
     may_leave = not on_leaving(part, policy).denied
@@ -464,6 +466,7 @@ def _refused(part: SimpleCommand, shown: str, read: Reading | None, policy: Poli
 
 def _weighed(
     part: SimpleCommand,
+    plain: SimpleCommand,
     shown: str,
     read: Reading | None,
     named: FilesVerdict,
@@ -474,8 +477,9 @@ def _weighed(
 ) -> CommandVerdict:
     filed = "inside" if isinstance(named.verdict, Deny) else named.verdict.reach
     asking = leaving_need(need)
-    if why := destructive.destroys(part, place) or destructive.destroys_by_redirection(part, place):
-        reach = widest((destructive.reach_of(part, asking.reach), filed))
+    meant = next((each for each in started_by(part) if destructive.destroys(each, place)), plain)
+    if why := destructive.destroys(meant, place) or destructive.destroys_by_redirection(part, place):
+        reach = widest((destructive.reach_of(meant, asking.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot restore that", "", reach), part, shown, policy)
     if asked := (
         _forbidding(part, cwd, policy, "ask") or rule_on_fed(part, policy) or _on_hosts(part, policy, "ask")

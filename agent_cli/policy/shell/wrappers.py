@@ -74,11 +74,21 @@ WRAPPERS: dict[str, Wrapper] = {
     **dict.fromkeys(
         "proot fakeroot xvfb-run unbuffer caffeinate toybox chronic torsocks proxychains proxychains4 eatmydata"
         " linux64"
-        " linux32 dbus-run-session systemd-inhibit faketime prlimit numactl firejail rlwrap dotenv direnv".split(),
+        " linux32 dbus-run-session systemd-inhibit faketime prlimit numactl firejail rlwrap dotenv".split(),
         Wrapper(r"-.*"),
     ),
     "flock": Wrapper(r"-[nxsueoF]+|-w\d+", "-[wE]", 1),
 }  # fmt: skip
+MANAGERS: dict[str, tuple[str, Wrapper]] = {
+    "mise": ("exec|x", Wrapper()),
+    "nvm": ("exec", Wrapper("--silent", operands=1)),
+    "rustup": ("run", Wrapper("--install", operands=1)),
+    "fnm": ("exec", Wrapper("--[a-z-]+=.*", "--[a-z-]+")),
+    "volta": ("run", Wrapper("--(no|bundled)-[a-z]+|--[a-z-]+=.*", "--(node|npm|pnpm|yarn|env)")),
+    **dict.fromkeys(["asdf", "rbenv", "pyenv", "nodenv", "goenv", "jenv"], ("exec", Wrapper())),
+    "direnv": ("exec", Wrapper(operands=1)),
+}
+"""Programs that run commands with another version of a tool, and the verb before the command."""
 
 _SHELL_FLAGS = r"[-+][abcefhiklmnprstuvxBCEHPT]+|--(norc|noprofile|posix|login|noediting)"
 _SHELL_VALUED = r"[-+][abcefhiklmnprstuvxBCEHPT]*[oO]"
@@ -192,6 +202,8 @@ def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
     verb = words[len(words) + 1 - len(normalize(command)) :][:1]
     if name == "git" and (verb[0].glob if verb else fed):
         raise Unsure(_UNSEEN.format(name))
+    if name in MANAGERS:
+        return _managed(name, words, fed)
     wrapper = WRAPPERS.get(name)
     if wrapper is None or (words and re.fullmatch(wrapper.queries, words[0].text)):
         return [], []
@@ -219,6 +231,27 @@ def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tup
     if not rest[0].text or rest[0].text.startswith("-"):
         raise Unsure(f"an option of `{name}` that is not known")
     return [SimpleCommand(tuple(rest), assigns=tuple(assigns), has_unseen_words=fed or wrapper.feeds)], []
+
+
+def _managed(name: str, words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:
+    verb, wrapper = MANAGERS[name]
+    at = next((at for at, word in enumerate(words, 1) if re.fullmatch(verb, word.text)), 0)
+    if not at:
+        return [], []
+    rest = words[at:]
+    return _unwrapped(name, wrapper, rest, fed) if name != "mise" else _by_mise(rest, fed)
+
+
+def _by_mise(words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:
+    """Return what `mise exec` runs; any number of versions and options comes first."""
+    for at, word in enumerate(words):
+        if word.text == "--":
+            return _unwrapped("mise", Wrapper(), words[at + 1 :], fed)
+        if word.text in ("-c", "--command"):
+            return [], [_joined(words[at + 1 : at + 2])]
+        if word.text.startswith("--command="):
+            return [], [_joined([Word(word.text.removeprefix("--command="), word.glob)])]
+    raise Unsure(_UNSEEN.format("mise"))
 
 
 def _placeholders(options: list[Word]) -> list[str]:

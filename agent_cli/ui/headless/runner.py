@@ -7,7 +7,7 @@ is always written, even after failures, signals or a closed pipe.
 import asyncio
 import contextlib
 import errno
-import os
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
@@ -114,7 +114,7 @@ async def run_task(
     end.
     """
     stopper = stopper or StopHandle()
-    run = Run(client, output_format, Pipe(out), Pipe(err), quiet, stopper)
+    run = Run(client, output_format, Pipe(out, stopper), Pipe(err, stopper), quiet, stopper)
     work = asyncio.ensure_future(run.work(task, verify, parse_answer))
     watch = asyncio.ensure_future(stopper.wait())
     over = asyncio.ensure_future(run.turn_over.wait())  # work after the turn is stopped at once
@@ -436,8 +436,9 @@ NO_WRAP = 1_000_000
 class Pipe:
     """Writes to a stream until writing fails."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, stopper: StopHandle | None = None) -> None:
         self._stream: TextIO | None = stream
+        self._stopper = stopper or StopHandle()
         self.failure = ""
         """Why text was lost; empty if the reader merely closed the pipe."""
         self.interrupted = 0
@@ -467,10 +468,10 @@ class Pipe:
                 self.failure = error.strerror or str(error)
             self._close(self._stream)
 
-    @staticmethod
-    def _write(stream: TextIO, text: str) -> None:
+    def _write(self, stream: TextIO, text: str) -> None:
         """Write to the descriptor itself: an unbuffered stream (PYTHONUNBUFFERED) loses what a pipe does not take
-        at once. A stream without one is written as it is."""
+        at once. A stream without one is written as it is. After a signal other than SIGINT, which a person can
+        send again, a reader that takes nothing is waited for only some seconds."""
         from agent_cli.fs.waiting_io import write_interruptibly
 
         stream.flush()
@@ -480,14 +481,13 @@ class Pipe:
             stream.write(text)
             stream.flush()
             return
-        write_interruptibly(sink, text.encode(stream.encoding or "utf-8", stream.errors or "strict"))
+        came = self._stopper.signal if self._stopper.signal != signal.SIGINT else 0
+        write_interruptibly(sink, text.encode(stream.encoding or "utf-8", stream.errors or "strict"), came)
 
     def _close(self, stream: TextIO) -> None:
         """Redirect the closed stream to null: text still buffered must not fail again when the program exits."""
+        from agent_cli.fs.waiting_io import discard_output
+
         self._stream = None
-        try:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, stream.fileno())
-            os.close(null)
-        except (OSError, ValueError):
-            pass
+        with contextlib.suppress(OSError, ValueError):
+            discard_output(stream.fileno())

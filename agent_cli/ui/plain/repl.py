@@ -16,6 +16,7 @@ from typing import TextIO
 import msgspec
 
 from agent_cli.config.schema import Ui
+from agent_cli.fs.waiting_io import write_to_terminal
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.client import Client
@@ -410,8 +411,13 @@ class PlainRepl:
 
     def _put_out(self, text: str) -> None:
         try:
-            self._stdout.write(text)
-            self._stdout.flush()
+            if self._stdout.isatty():
+                data = text.encode(self._stdout.encoding, self._stdout.errors or "strict")
+                self._stdout.flush()
+                write_to_terminal(self._stdout.fileno(), data, self._conversation.exit_reason.signal)
+            else:
+                self._stdout.write(text)
+                self._stdout.flush()
         except UnicodeEncodeError:
             self._put_out(text.encode("ascii", "replace").decode("ascii"))
         except (OSError, ValueError):

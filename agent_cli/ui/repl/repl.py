@@ -175,6 +175,7 @@ class Repl:
     def _end(self, number: signal.Signals) -> None:
         """End the program on a signal. SIGINT from a key in the user's editor is left to the editor."""
         if number != signal.SIGINT or not self._screen.has_editor:
+            self._screen.end_by(number)
             self.exit_repl(ExitReason.by_signal(number))
 
     async def _stop_tasks(self) -> None:

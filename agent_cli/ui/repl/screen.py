@@ -295,6 +295,10 @@ class Screen:
             finally:
                 self._output.give_back()
 
+    def end_by(self, number: int) -> None:
+        """Note the signal that ends the program: a terminal that takes nothing must not keep it."""
+        self._output.ended_by = number
+
     def exit(self) -> None:
         """End `run`; the live region disappears."""
         if self._editor is not None:

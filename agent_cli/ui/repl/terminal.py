@@ -23,6 +23,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from agent_cli.fs.waiting_io import write_to_terminal
 from agent_cli.protocol.lazy_regex import lazy_regex
 
 from ..signals import signal_handlers
@@ -59,6 +60,8 @@ class Terminal(Vt100_Output):
     """A terminal that is never asked for its cursor position, and that supports synchronized updates."""
 
     holding = False
+    ended_by = 0
+    """The signal that ends the program, so that output waits only some seconds for the terminal; 0 for none."""
     _has_modes = False
 
     @property
@@ -89,10 +92,13 @@ class Terminal(Vt100_Output):
     def flush(self) -> None:
         """Send the buffered output, unless it is being held, or the terminal is gone: then a signal or the end of
         the input ends the session."""
-        if self.holding:
+        if self.holding or not self._buffer:
             return
+        data = "".join(self._buffer).encode(self.encoding() or "utf-8", "replace")
+        self._buffer = []
         try:
-            super().flush()
+            self.stdout.flush()
+            write_to_terminal(self.fileno(), data, self.ended_by)
         except OSError as error:
             if error.errno != errno.EIO:
                 raise

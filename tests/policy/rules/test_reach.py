@@ -156,6 +156,8 @@ SSH = {"remote.origin.url": "git@h:x.git", "remote.up.url": "https://h/x", "remo
         ({}, "git tag v1", "inside"), ({}, "git -c commit.gpgsign commit -m x", "outside"),
         (SIGNS | ALIASES, "git ci -m x", "outside"), (ALIASES, "git ci -m x", "inside"), (ALIASES, "git -C src up origin main", "outside"),
         (ALIASES, "git st", "inside"), (ALIASES, "git co -t o/a", "outside"), (ALIASES, "git co a", "inside"), (ALIASES, "git", "inside"), (ALIASES, "git w", "inside"),
+        ({"alias.push": "status"}, "git push", "outside"), ({"alias.cherry-pick": "push"}, "git cherry-pick x", "inside"), ({"alias.a": "b", "alias.b": "push"}, "git a", "outside"),
+        ({"alias.a": "b", "alias.b": "a"}, "git a", "inside"),
         (SSH, "git fetch", "outside"), (SSH, "git pull --rebase", "outside"), (SSH, "git pull origin main", "outside"),
         (SSH, "git fetch up", "network"), (SSH, "git fetch own", "network"), ({}, "git fetch", "network"),
     ],
@@ -163,6 +165,16 @@ SSH = {"remote.origin.url": "git@h:x.git", "remote.up.url": "https://h/x", "remo
 def test_git_reaches_as_far_as_its_settings_need(settings: dict[str, str], command: str, wanted: Reach) -> None:
     given = ruled(git_setting=lambda folder, name: settings.get(name, ""))
     assert reach(run(command, given)) == wanted
+
+
+@each_row("mode", ["auto-edit", "yolo"])
+@each_row("alias", ["push --force", "reset --hard", "branch -D", "b"])
+def test_an_alias_of_a_destructive_command_asks_in_every_mode(alias: str, mode: Mode) -> None:
+    settings = {"alias.a": alias, "alias.b": "push -f"}
+    given = ruled("allow shell", mode=mode, git_setting=lambda folder, name: settings.get(name, ""))
+    for is_sandboxed in (True, False):
+        asked = run("git a main", msgspec.structs.replace(given, sandboxed=is_sandboxed))
+        assert isinstance(asked, Ask) and asked.rule == "destruction"
 
 
 @each_row(
