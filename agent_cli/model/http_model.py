@@ -173,6 +173,8 @@ class NativeModel:
     async def _events(self, response: "Response") -> AsyncGenerator[ModelEvent, None]:
         reader = self.dialect.reader()
         reader.done_suffices = self._ends == "done"
+        if self._route.quirks.text_calls:
+            reader.expect_thoughts_in_text()
         reading = AnswerReader(reader, response.headers.get("content-type", ""))
         async with contextlib.aclosing(response.chunks()) as chunks:
             try:

@@ -92,56 +92,6 @@ STREAMS: dict[str, tuple[str, list[ModelEvent]]] = {
         text("<think>why") + calls(entry(0, "a", "read", "{}")) + CALLS_END,
         [*reasoned("why", "why"), CallStart(0, "a", "read"), CallPiece(0, "{}"), REPORT, CALLED],
     ),
-    "thoughts_in_the_text_that_the_template_began": (
-        text("why") + text(".\n") + text("</think>") + text("\n\nx") + text(" </think>\ny") + END,
-        [
-            TextPiece("why"),
-            TextPiece(".\n"),
-            TextWasThought("openai", MARK),
-            TextPiece("x"),
-            TextPiece(" </think>\ny"),
-            REPORT,
-            STOP,
-        ],
-    ),
-    "the_end_of_thoughts_in_pieces": (
-        text("why <") + text("/thi") + text("nk>") + text("\n") + text("x < y </th") + text("e>") + END,
-        [
-            TextPiece("why "),
-            TextWasThought("openai", MARK),
-            TextPiece("x < y </th"),
-            TextPiece("e>"),
-            REPORT,
-            STOP,
-        ],
-    ),
-    "what_only_begins_like_the_end_of_thoughts": (
-        text("x <") + text(" y </") + text("b>") + text("</think") + END,
-        [TextPiece("x "), TextPiece("< y "), TextPiece("</b>"), REPORT, TextPiece("</think"), STOP],
-    ),
-    "thoughts_in_the_text_alone": (
-        text("why</think>") + END,
-        [TextPiece("why"), REPORT, TextWasThought("openai", MARK), STOP],
-    ),
-    "thoughts_that_the_template_began_before_a_call": (
-        text("why</think>") + calls(entry(0, "a", "read", "{}")) + CALLS_END,
-        [
-            TextPiece("why"),
-            TextWasThought("openai", MARK),
-            CallStart(0, "a", "read"),
-            CallPiece(0, "{}"),
-            REPORT,
-            CALLED,
-        ],
-    ),
-    "a_text_about_the_end_of_thoughts": (
-        text("It ends with `") + text("</think>") + text("`.\n") + text("</think> ends it") + END,
-        [TextPiece("It ends with `"), TextPiece("</think>`.\n"), TextPiece("</think> ends it"), REPORT, STOP],
-    ),
-    "told_thoughts_and_the_end_of_others": (
-        delta(reasoning_content="why") + text("x\n</think>\ny") + END,
-        [*reasoned("why", "why"), TextPiece("x\n</think>\ny"), REPORT, STOP],
-    ),
     "content_parts": (
         delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}])
         + delta(content=[{"type": "text", "text": "x"}])
@@ -332,6 +282,60 @@ STREAMS: dict[str, tuple[str, list[ModelEvent]]] = {
         [TextPiece("x"), Finished("unknown", "MALFORMED_FUNCTION_CALL")],
     ),
 }
+
+LONE_ENDS: dict[str, tuple[str, list[ModelEvent]]] = {
+    "thoughts_in_the_text_that_the_template_began": (
+        text("why") + text(".\n") + text("</think>") + text("\n\nx") + text(" </think>\ny") + END,
+        [
+            TextPiece("why"),
+            TextPiece(".\n"),
+            TextWasThought("openai", MARK),
+            TextPiece("x"),
+            TextPiece(" </think>\ny"),
+            REPORT,
+            STOP,
+        ],
+    ),
+    "the_end_of_thoughts_in_pieces": (
+        text("why <") + text("/thi") + text("nk>") + text("\n") + text("x < y </th") + text("e>") + END,
+        [
+            TextPiece("why "),
+            TextWasThought("openai", MARK),
+            TextPiece("x < y </th"),
+            TextPiece("e>"),
+            REPORT,
+            STOP,
+        ],
+    ),
+    "what_only_begins_like_the_end_of_thoughts": (
+        text("x <") + text(" y </") + text("b>") + text("</think") + END,
+        [TextPiece("x "), TextPiece("< y "), TextPiece("</b>"), REPORT, TextPiece("</think"), STOP],
+    ),
+    "thoughts_in_the_text_alone": (
+        text("why</think>") + END,
+        [TextPiece("why"), REPORT, TextWasThought("openai", MARK), STOP],
+    ),
+    "thoughts_that_the_template_began_before_a_call": (
+        text("why</think>") + calls(entry(0, "a", "read", "{}")) + CALLS_END,
+        [
+            TextPiece("why"),
+            TextWasThought("openai", MARK),
+            CallStart(0, "a", "read"),
+            CallPiece(0, "{}"),
+            REPORT,
+            CALLED,
+        ],
+    ),
+    "a_text_about_the_end_of_thoughts": (
+        text("It ends with `") + text("</think>") + text("`.\n") + text("</think> ends it") + END,
+        [TextPiece("It ends with `"), TextPiece("</think>`.\n"), TextPiece("</think> ends it"), REPORT, STOP],
+    ),
+    "told_thoughts_and_the_end_of_others": (
+        delta(reasoning_content="why") + text("x\n</think>\ny") + END,
+        [*reasoned("why", "why"), TextPiece("x\n</think>\ny"), REPORT, STOP],
+    ),
+}
+"""From servers without a parser for a reasoning whose beginning the template has written."""
 
 FAULTS: dict[str, tuple[str, str, int]] = {
     "missing_finish": (ROLE + text("par") + text("tial"), "truncated", 2),

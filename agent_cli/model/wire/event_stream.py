@@ -86,6 +86,9 @@ class EventStream(ABC):
         """True after an event said that nothing follows."""
         self.usage: Usage | None = None
 
+    def expect_thoughts_in_text(self) -> None:
+        """Look for the end of reasoning in the text: the server may have no parser for it."""
+
     @property
     def done(self) -> bool:
         """True after the server said that nothing follows."""

@@ -78,8 +78,11 @@ class ChatStream(EventStream):
         self._details = DetailCollector()
         self._joiner = SurrogateJoiner()
         self._tags = ThinkTags()
-        self._lone: LoneClose | None = LoneClose()
-        """None once there is reasoning, by the server's word or by a tag."""
+        self._lone: LoneClose | None = None
+        """None as well once there is reasoning, by the server's word or by a tag."""
+
+    def expect_thoughts_in_text(self) -> None:
+        self._lone = LoneClose()
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):

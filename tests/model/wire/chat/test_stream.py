@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.model.assemble import Assembler
-from agent_cli.model.types.base import Finished, ModelError, ModelEvent, TextPiece, UsageReport
+from agent_cli.model.types.base import Finished, ModelError, ModelEvent, TextPiece, TextWasThought, UsageReport
 from agent_cli.model.wire.chat.stream import ChatStream, read_usage
 from agent_cli.protocol.usage import Usage
-from tests.model.streams import calls, delta, entry
+from tests.model.streams import LONE_ENDS, calls, delta, entry
 from tests.rows import each_row
 
 
@@ -16,6 +16,15 @@ def events(*chunks: bytes) -> list[ModelEvent]:
     stream = ChatStream("openai")
     received = [event for chunk in chunks for event in stream.feed(chunk)]
     return received + list(stream.end())
+
+
+@each_row("name", LONE_ENDS)
+def test_reasoning_whose_beginning_the_template_wrote_is_told_apart_where_that_is_expected(name: str) -> None:
+    text, expected = LONE_ENDS[name]
+    stream = ChatStream("openai")
+    stream.expect_thoughts_in_text()
+    assert [*stream.feed(text.encode()), *stream.end()] == expected
+    assert not [event for event in events(text.encode()) if isinstance(event, TextWasThought)]
 
 
 def test_an_error_carries_the_usage_known_by_then() -> None:
