@@ -52,6 +52,24 @@ def test_a_branch_a_commit_and_linked_work_trees_are_named(tmp_path: Path) -> No
     assert branch(root) == f"detached at {git(root, 'rev-parse', 'HEAD')[:10]}"
 
 
+def test_an_unfinished_merge_or_rebase_is_told(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    for moves, text in ((), "1"), (("-b", "other"), "2"), (("main",), "3"):
+        if moves:
+            git(tmp_path, "checkout", "-q", *moves)
+        (tmp_path / "a").write_text(text, encoding="utf-8")
+        git(tmp_path, "add", "a")
+        git(tmp_path, "commit", "-q", "-m", text)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(tmp_path, "merge", "other")
+    assert branch(tmp_path) == "on branch main, merge in progress"
+    git(tmp_path, "merge", "--abort")
+    assert branch(tmp_path) == "on branch main"
+    with pytest.raises(subprocess.CalledProcessError):
+        git(tmp_path, "rebase", "-q", "other")
+    assert branch(tmp_path) == f"detached at {git(tmp_path, 'rev-parse', 'other')[:10]}, rebase in progress"
+
+
 @each_row("content", ["password-of-me", "ref: refs/heads/x y", "ref: refs/heads/\x1b[2J", "", "a" * 41])
 def test_nothing_but_a_branch_or_commit_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / ".git").mkdir()
