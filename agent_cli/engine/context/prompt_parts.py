@@ -169,7 +169,7 @@ def _remembered(block: Block) -> str:
         text = f"{text[: block.limit]}\n[cut: the block has {len(text)} characters, its limit is {block.limit}]"
     if block.read_only:
         used += ", read-only"
-    about = f' about="{quotable(block.description)}"' if block.description else ""
+    about = f' about="{quotable(block.description)}"' if block.description and block.hash else ""
     path = f' path="{quotable(block.path)}"' if block.hash else ""
     head = f'<memory block="{quotable(block.label)}"{path}{about} used="{used}"'
     return f"{head}>\n{_inner(text)}\n</memory>" if text else f"{head}/>"
@@ -254,7 +254,9 @@ class PromptBuilder:
             _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
             _environment(given.root, given.extra_roots),
             *(f"# Instructions from {each.path}\n{each.text}" for each in instructions),
-            "\n".join([_MEMORY, *map(_remembered, shown)]) if shown else "",
+            "\n".join([_MEMORY if any(block.text for block in shown) else "# Memory", *map(_remembered, shown)])
+            if shown
+            else "",
             skills,
             f"# Rules\n{rules}" if rules else "",
             given.append.strip(),

@@ -23,6 +23,9 @@ from agent_cli.workspace.memory import Memory, file_text
 from tests.rows import each_row
 
 
+BLOCKS = (("user", 4000), ("project", 8000), ("notes", 4000))
+
+
 def branch(root: Path) -> str:
     sources = PromptSources(root=root, extra_roots=(), instructions=InstructionFiles(root), memory=None)
     return PromptBuilder(sources).additions(header(root), ()).text.partition("\nGit: ")[2]
@@ -153,7 +156,7 @@ def test_a_new_session_is_told_of_instructions_and_memory_once(briefed: Briefed)
     assert f"# Instructions from {briefed.root}/AGENTS.md\nbe brief" in text
     assert 'used="9 of 4000 characters">\nlikes tea\n</memory>' in text
     assert 'used="5 of 4000 characters, read-only">\nfixed\n</memory>' in text
-    assert '<memory block="notes" about="working notes of this session" used="0 of 4000 characters"/>' in text
+    assert '<memory block="notes" used="0 of 4000 characters"/>' in text and "possibly outdated" in text
     assert "Use memory for lasting" in text and "[memory]" not in text
     assert briefed.say() == f"Date: {time.strftime('%Y-%m-%d')}\nGit: no repository"
     assert briefed.say() == ""
@@ -164,6 +167,11 @@ def test_without_the_tool_there_is_no_advice_on_it_and_no_empty_block(briefed: B
     assert "memory" not in text.lower()
     briefed.say()
     assert briefed.say() == ""
+
+
+def test_memory_that_is_still_empty_takes_little_room(briefed: Briefed) -> None:
+    empty = [f'<memory block="{name}" used="0 of {most} characters"/>' for name, most in BLOCKS]
+    assert "\n".join(["# Memory", *empty]) in briefed.begin("memory")
 
 
 def test_a_change_is_told_once_and_again_when_the_message_is_gone(briefed: Briefed) -> None:
@@ -185,7 +193,7 @@ def test_a_change_is_told_once_and_again_when_the_message_is_gone(briefed: Brief
     block.unlink()
     text = briefed.say()
     assert 'AGENTS.md">[these no longer apply]</instructions>' in text
-    assert '<memory block="user" about=' in text and 'used="0 of 4000 characters"/>' in text
+    assert '<memory block="user" used="0 of 4000 characters"/>' in text
     assert briefed.say() == ""
 
 
