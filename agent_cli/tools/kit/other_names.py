@@ -66,7 +66,9 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("subagenttype", "agenttype"), ("type",)),
 }
 """Our arguments by other names, written like the tools' names. Meaning and unit are the same under both."""
-_WORDS: Mapping[str, str] = {"completed": "done", "kill": "stop"}
+_WORDS: Mapping[str, str] = {
+    "completed": "done", "kill": "stop", "add": "append", **dict.fromkeys(("wait", "poll", "output"), "read"),
+}  # fmt: skip
 """Our words by those of other agents, where a parameter takes only certain words."""
 _CONVERTED = frozenset({"timeoutms", "startline", "endline", "viewrange"})
 """Arguments that ours say in another unit or form."""

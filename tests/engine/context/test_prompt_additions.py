@@ -22,7 +22,6 @@ from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory, file_text
 from tests.rows import each_row
 
-
 BLOCKS = (("user", 4000), ("project", 8000), ("notes", 4000))
 
 

@@ -26,6 +26,9 @@ def test_what_a_value_means_beyond_doubt_needs_no_second_call() -> None:
         return REGISTRY.parse(name, json.dumps(arguments))[1]
 
     assert read("jobs", action="kill", job=1) == read("jobs", action="stop", job="1")
+    assert read("jobs", action="wait", job=1, wait_s=5) == read("jobs", action="read", job="1", wait_s=5)
+    note = {"block": "notes", "text": "x"}
+    assert read("memory", action="add", **note) == read("memory", action="append", **note)
     assert read("grep", pattern=404) == read("grep", pattern="404")
     assert read("edit_file", path="f", edits={"old": "a", "new": "b"}) == read(
         "edit_file", path="f", edits=[{"old": "a", "new": "b"}]
@@ -70,4 +73,4 @@ def test_a_word_that_a_field_does_not_take_is_answered_with_those_it_takes() -> 
     with pytest.raises(
         ToolError, match=r"action \(append/replace/insert/rewrite, required\), block \(string, req"
     ):
-        REGISTRY.parse("memory", '{"action": "add", "block": "notes", "text": "x"}')
+        REGISTRY.parse("memory", '{"action": "note", "block": "notes", "text": "x"}')
