@@ -167,7 +167,7 @@ class Turn:
 
     def _say_near(self, folders: Sequence[str]) -> None:
         for folder in folders:
-            self.scope.notice(f"The instructions in {folder} apply from here on.")
+            self.scope.notice(f"The instructions in {folder} apply from here on.", "info")
 
     def _plan_mode_changed(self) -> bool:
         """Return True if plan mode has begun or ended since the model was last told of it."""
