@@ -184,7 +184,7 @@ def parse(command: Literal["agent", "run", "resume"], arguments: Sequence[str]) 
             values[option.key] = True
             continue
         if not equals and not (option.may_lack_value and (not rest or rest[0].startswith("-"))):
-            if not rest:
+            if not rest or rest[0].partition("=")[0] in by_name:  # `NAME=--mode` gives a value that looks like one
                 raise UsageError(f"{name} needs a value")
             attached = rest.pop(0)
         store_value(values, option, attached)

@@ -175,6 +175,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
             return brought
         named = await attach(given.text, self.tools, self.permissions.authorize, hosts, guard)
         self.tools.seen.update(named.seen)
+        self.session.view.use_files(named.counted)
         brought = brought.joined(named)
         if given.commands:
             brought = attach_commands(given.commands, self.tools).joined(brought)

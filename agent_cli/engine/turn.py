@@ -7,6 +7,7 @@ set. New features belong next to this loop, not in it.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -156,14 +157,17 @@ class Turn:
             is_news = bool(near) or self._plan_mode_changed()
             if reminder or is_news:
                 self._say("hint", reminder or "Continue.", additions=self._additions() if is_news else NOTHING_NEW)
-                for folder in near:
-                    self.scope.notice(f"The instructions in {folder} apply from here on.")
+                self._say_near(near)
             stop = await self._step()
             if stop is not None and stop not in _FINAL:
                 await self._ask_hooks_about_steers()
             if stop is not None and (not self.steers or stop in _FINAL):
                 self._warn_of_cost()
                 return stop
+
+    def _say_near(self, folders: Sequence[str]) -> None:
+        for folder in folders:
+            self.scope.notice(f"The instructions in {folder} apply from here on.", "info")
 
     def _plan_mode_changed(self) -> bool:
         """Return True if plan mode has begun or ended since the model was last told of it."""
@@ -383,12 +387,14 @@ class Turn:
                 text, completed = await self._completed(user_input)
                 brought = completed.joined(brought)
         finally:
+            near = self._services.come_near()
             self._save_prompt(user_input, text, brought)
         if brought and brought.counted:
             from agent_cli.session.replay import attached_event
 
             for each in brought.counted:
                 self.scope.emit(attached_event(each))
+        self._say_near(near)
 
     def _save_prompt(self, user_input: UserInput, text: str, brought: "Attachments | None") -> None:
         try:

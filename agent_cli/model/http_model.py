@@ -36,6 +36,7 @@ from .types.provider_table import Route
 from .wire.dialect import Dialect, EncodedRequest, learn_from_refusal, refused_message
 from .wire.event_stream import body_of
 from .wire.response_reader import AnswerReader
+from .wire.think_tags import LoneClose
 
 if TYPE_CHECKING:
     from .text_calls.finder import CallFinder
@@ -174,7 +175,7 @@ class NativeModel:
         reader = self.dialect.reader()
         reader.done_suffices = self._ends == "done"
         if self._route.quirks.text_calls:
-            reader.expect_thoughts_in_text()
+            reader.lone_close = LoneClose()
         reading = AnswerReader(reader, response.headers.get("content-type", ""))
         async with contextlib.aclosing(response.chunks()) as chunks:
             try:

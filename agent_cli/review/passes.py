@@ -27,6 +27,8 @@ _ALIKE, _VERY_ALIKE = 0.4, 0.75
 file."""
 _LONGEST_DIFF = 20_000
 """Maximum size of a file's diff in a check, in characters."""
+_MOST_OTHERS = 20
+"""Maximum number of other changed files that a check names."""
 _ENDS_ALL: frozenset[StopReason] = frozenset(
     ("auth_error", "provider_error", "bad_model", "usage_error", "cost_limit", "time_limit", "interrupted",
      "terminated", "internal_error")
@@ -272,6 +274,7 @@ class ReviewRun:
             finding,
             lines,
             change.text[:_LONGEST_DIFF] if change else "",
+            [each.path for each in self._material.files if each is not change][:_MOST_OTHERS],
             is_earlier=earlier is finding,
             was_fixed=earlier is not None and earlier.status == "fixed",
         )

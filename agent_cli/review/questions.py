@@ -95,8 +95,11 @@ def again_prompt(known: Iterable[Finding]) -> str:
     )
 
 
-def check_prompt(finding: Finding, lines: Sequence[str], diff: str, *, is_earlier: bool, was_fixed: bool) -> str:
-    """Return the question that checks a finding. `lines` are those of its file."""
+def check_prompt(
+    finding: Finding, lines: Sequence[str], diff: str, others: Sequence[str], *, is_earlier: bool, was_fixed: bool
+) -> str:
+    """Return the question that checks a finding. `lines` and `diff` are those of its file, `others` the other
+    changed files."""
     first = max(1, finding.start_line - 25)
     shown = lines[first - 1 : finding.end_line + 25]
     code = "\n".join(f"{first + at:>6}  {line[:400]}" for at, line in enumerate(shown)).rstrip()
@@ -124,6 +127,7 @@ def check_prompt(finding: Finding, lines: Sequence[str], diff: str, *, is_earlie
             f"The change of that file:\n{fenced(diff.rstrip(), 'diff')}"
             if diff
             else "The change does not touch that file.",
+            *([f"Also changed: {', '.join(others)}"] if others else ()),
         )
     )
 

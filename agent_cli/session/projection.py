@@ -5,13 +5,21 @@ The state is updated record by record, at a cost per step that does not grow wit
 changes the meaning of earlier ones (an undo, a mark) triggers a rebuild.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from agent_cli.protocol.actions import Mode
-from agent_cli.protocol.messages import AssistantMessage, Message, PlanItem, ToolResult, UserMessage
+from agent_cli.protocol.messages import (
+    AssistantMessage,
+    AttachmentSummary,
+    Message,
+    PlanItem,
+    ToolResult,
+    UserMessage,
+)
 from agent_cli.protocol.records import (
     REWRITES,
     AnyRecord,
@@ -271,7 +279,13 @@ class Projection:
             return shorten(message, limits[message.call_id])
         return message
 
+    def use_files(self, attached: Iterable[AttachmentSummary]) -> None:
+        """Count what a prompt has attached among the files that the agent has read."""
+        names = (each.name for each in attached if each.kind in ("file", "image") and each.tokens)
+        self.used_files.update(dict.fromkeys(os.path.normpath(self._root / name) for name in names))
+
     def _say(self, message: UserMessage) -> None:
+        self.use_files(message.attached)
         self._visible.append(self._as_sent(message))
         self._awaited = []
         if message.origin == "human":

@@ -29,7 +29,7 @@ _TELLING = tuple(
     b'{"type":"%s"' % kind
     for kind in (b"session", b"user", b"assistant", b"model_call", b"named", b"settings", b"undone", b"redone")
 )
-_BRANCH = re.compile(r"^Git: on branch (\S+)$", re.MULTILINE)
+_BRANCH = re.compile(r"^Git: on branch (\S+?)(?:, [a-z-]+ in progress)?$", re.MULTILINE)
 
 
 class SummaryEntry(msgspec.Struct, frozen=True):

@@ -50,6 +50,8 @@ def test_a_command_line_is_read(line: list[str], values: dict[str, Any], positio
         (["-xyz"], "unknown option -x; see --help"),
         (["--model"], "--model needs a value"),
         (["fix", "-m"], "-m needs a value"),
+        (["-w", "--mode", "plan", "fix"], "-w needs a value"),
+        (["--model", "--max-cost=1", "fix"], "--model needs a value"),
         (["--quiet=yes"], "--quiet takes no value"),
         (["-qc"], "-q takes no value"),
         (

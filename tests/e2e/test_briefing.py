@@ -52,6 +52,21 @@ def test_instructions_of_a_deeper_folder_count_from_the_first_file_used_there(wo
     assert "Another rule." in str(world.bodies()[5]["messages"][-1])
 
 
+def test_instructions_of_a_deeper_folder_come_along_with_a_file_that_the_prompt_names(world: World) -> None:
+    (world.work / "part").mkdir()
+    (world.work / "part/x.py").write_text("x = 1\n", encoding="utf-8")
+    (world.work / "part/AGENTS.md").write_text("Rule of the part.", encoding="utf-8")
+    for line in ("init -q", "add part"):
+        subprocess.run(["git", "-C", str(world.work), *line.split()], check=True)
+    world.script(Reply(text="ok"), Reply(text="again"))
+    done = world.run("run", "explain @part/x.py:1 and @part/none.py")
+    assert done.code == 0 and done.err.count("The instructions in part apply from here on.") == 1
+    (prompt,) = world.bodies()[0]["messages"][1:]
+    assert "Rule of the part." in str(prompt)
+    assert world.run("run", "-c", "go on").code == 0
+    assert str(world.bodies()[1]["messages"]).count("Rule of the part.") == 1
+
+
 @pytest.mark.parametrize(
     "change",
     [

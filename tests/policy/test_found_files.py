@@ -10,7 +10,7 @@ from typing import Any
 from agent_cli.engine.permissions.active_policy import Permissions
 from agent_cli.policy.authorize import Policy, authorize
 from agent_cli.policy.shell.readonly_commands import READERS
-from agent_cli.protocol.actions import Allow, Mode, RunCommand
+from agent_cli.protocol.actions import Allow, Deny, Mode, RunCommand
 from agent_cli.workspace.paths import Workspace
 from tests.fuzz import tries
 from tests.policy.support import MODES, ruled
@@ -28,6 +28,7 @@ READ = [
     "ls src | xargs -n1 basename", "seq 5 | xargs -n1 echo", "ls | xargs -I{} wc -l {}", "ls *.py | xargs -I % tail -3 %",
     "cd src && git ls-files | xargs wc -l", "find . -type f \\( -name '*.ts' -o -iname '*.tsx' \\) | xargs grep -l x",
     "find src \\( -name '*.a' -or -path './b/*' \\) -type f -exec cat {} +",
+    "find . -type f -name '*.c' -not -path './b/*' ! -name x | xargs wc -l | sort -n",
 ]  # fmt: skip
 CHANGES = [
     "find . -type f -exec sort -o {} {} \\;", "find . -type f -exec sort {} + -o x", "find . -exec sort + -type f -o x {} \\;",
@@ -44,7 +45,7 @@ ELSEWHERE = [
     "find . \\( -name a -o -type f \\) -exec cat {} +", "find . \\( -type f \\) -o \\( -name a \\) -exec cat {} +",
     "find . -type f \\( -name a , -name b \\) -exec cat {} +", "find . \\( -name a \\) -exec cat {} + -o -type f",
     "find . -exec cat {} +", "find . -type l -exec cat {} +", "find . -type f -o -name x -exec cat {} +",
-    "find . ! -type f -exec cat {} +", "find -L . -type f -exec cat {} +", "find /etc -type f -exec cat {} +",
+    "find . ! -type f -exec cat {} +", "find . ! -path x -not -type f | xargs cat", "find -L . -type f -exec cat {} +", "find /etc -type f -exec cat {} +",
     "find . -type f -exec cat /etc/{} +", "find . -type f -exec grep x /etc/passwd {} +", "find . | xargs cat",
     "find . -type f -printf '/etc/passwd\\n' | xargs cat", "echo /etc/passwd | xargs cat", "cat list | xargs cat",
     "xargs cat < list", "xargs cat", "ls; xargs cat", "ls || xargs cat", "ls |& xargs cat", "ls -l | xargs cat",
@@ -126,6 +127,26 @@ def test_ordinary_names_with_blanks_are_no_reason_to_ask(tmp_path: Path) -> None
     assert not permissions.policy().splits_out()
     (tmp_path / "out ").symlink_to("/etc/hostname")
     assert permissions.policy().splits_out() and permissions.policy().links_out()
+
+
+def test_a_model_is_told_that_only_the_type_of_the_files_is_missing() -> None:
+    for line in (
+        "find . -name '*.c' -exec grep -n x {} +", "find src -name '*.c' | head | xargs wc -l", "find | xargs cat",
+        "find . \\( -name a -o -name b \\) -not -path './c/*' | xargs grep x",
+    ):  # fmt: skip
+        told = run(line, found_in("plan"))
+        assert isinstance(told, Deny) and told.reason.endswith(
+            "known to be read-only; with `find … -type f` it is"
+        )
+    for line in (
+        "find . -name x | xargs rm",
+        "find . -exec touch {} +",
+        "make",
+        "ls -l | xargs cat",
+        "find . -delete",
+    ):
+        told = run(line, found_in("plan"))
+        assert isinstance(told, Deny) and "-type" not in told.reason
 
 
 def test_rules_and_changed_programs_count() -> None:

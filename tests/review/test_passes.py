@@ -85,6 +85,17 @@ async def test_refuted_findings_are_kept_apart(tmp_path: Path) -> None:
     assert [(each.finding.title, each.reason) for each in found.refuted] == [(BUGS[1], "I read it.")]
 
 
+async def test_a_check_is_told_what_else_has_changed(tmp_path: Path) -> None:
+    committed(tmp_path / "work", {"a.py": CODE, "b.py": "x = 1\n", "c.py": "y = 1\n"})
+    put(tmp_path / "work", {"b.py": "x = 2\n"})
+    caller = reported("Caller of the removed name", path="c.py", line=1)
+    await review(tmp_path, model := ScriptedModel([bug(0), caller]))
+    assert [check.partition("Also changed: ")[2].split("\n")[0] for check in model.checks] == [
+        "b.py",
+        "a.py, b.py",
+    ]
+
+
 async def test_the_gravest_come_first_and_only_as_many_as_asked_for(tmp_path: Path) -> None:
     given = [bug(at, priority=at % 4, confidence=at / 10) for at in range(8)]
     found = await review(tmp_path, model := ScriptedModel(given, refutes=(BUGS[4],)), max_findings=3)

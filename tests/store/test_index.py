@@ -207,7 +207,10 @@ def test_a_record_half_written_is_taken_in_when_it_is_whole(sessions: Sessions, 
 
 def test_a_list_is_filtered_by_branch_and_time(sessions: Sessions, tmp_path: Path) -> None:
     saved(sessions, tmp_path, "aaaa1111", you("a", context="Date: x\nGit: on branch main"), age_s=10)
-    on_both = [you("b", context="Git: on branch main"), you("c", turn="t2", context="Git: on branch fix/it")]
+    on_both = [
+        you("b", context="Git: on branch main"),
+        you("c", turn="t2", context="Git: on branch fix/it, merge in progress"),
+    ]
     saved(sessions, tmp_path, "bbbb2222", *on_both, age_s=20)
     saved(sessions, tmp_path, "cccc3333", you("d"), age_s=30)
     assert [info.id for info in sessions.list(branch="main")] == ["aaaa1111", "bbbb2222"]

@@ -169,7 +169,7 @@ def _memory_element(block: Block) -> str:
         text = f"{text[: block.limit]}\n[cut: the block has {len(text)} characters, its limit is {block.limit}]"
     if block.read_only:
         used += ", read-only"
-    about = f' about="{quotable(block.description)}"' if block.description else ""
+    about = f' about="{quotable(block.description)}"' if block.description and block.hash else ""
     path = f' path="{quotable(block.path)}"' if block.hash else ""
     head = f'<memory block="{quotable(block.label)}"{path}{about} used="{used}"'
     return f"{head}>\n{_inner(text)}\n</memory>" if text else f"{head}/>"
@@ -180,8 +180,15 @@ def _inner(text: str) -> str:
     return re.sub(r"</(?=\s*(?:instructions|memory)\b)", "<\\\\/", text, flags=re.IGNORECASE)
 
 
+_UNFINISHED: Mapping[str, str] = {
+    "rebase-merge": "rebase", "rebase-apply": "rebase", "MERGE_HEAD": "merge", "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert", "BISECT_LOG": "bisect",
+}  # fmt: skip
+"""File of git's folder → what git is in the middle of while it is there."""
+
+
 def _branch(root: Path) -> str:
-    """Return the current branch, read from `.git` without starting a process."""
+    """Return the current branch and what git is in the middle of, read from `.git` without starting a process."""
     try:
         place = git_folder(root)
         if place is None:
@@ -189,10 +196,12 @@ def _branch(root: Path) -> str:
         head = first_line(os.path.join(place.own, "HEAD"))
     except OSError:
         return "unreadable repository"
+    steps = (name for file, name in _UNFINISHED.items() if os.path.lexists(os.path.join(place.own, file)))
+    unfinished = f", {step} in progress" if (step := next(steps, "")) else ""
     if re.fullmatch(r"[0-9a-f]{40,64}", head):
-        return f"detached at {head[:10]}"
+        return f"detached at {head[:10]}{unfinished}"
     found = re.fullmatch(r"ref: refs/heads/([^\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+)", head)
-    return f"on branch {found.group(1)}" if found else "unreadable repository"
+    return f"on branch {found.group(1)}{unfinished}" if found else "unreadable repository"
 
 
 class PromptSources(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,7 +254,11 @@ class PromptBuilder:
             _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
             _environment(given.root, given.extra_roots),
             *(f"# Instructions from {each.path}\n{each.text}" for each in instructions),
-            "\n".join([_MEMORY, *map(_memory_element, shown)]) if shown else "",
+            "\n".join(
+                [_MEMORY if any(block.text for block in shown) else "# Memory", *map(_memory_element, shown)]
+            )
+            if shown
+            else "",
             skills,
             f"# Rules\n{rules}" if rules else "",
             given.append.strip(),

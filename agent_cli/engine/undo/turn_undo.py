@@ -193,7 +193,12 @@ class TurnUndo:
         foreign = self._late_foreign(turn_id) if late else self._effects.foreign(self._session.root, changes)
         await self._session.save(self._record(turn_id, "after", after, late=late, foreign=foreign))
         self._maintain_soon()
-        return tuple(change for change in changes if change.path not in foreign)
+        left = set(foreign)
+        both = {each.path: each for each in named_changes(self._session.records, turn_id) if each.path in left}
+        if both:
+            names = first_of(sorted(both), _MOST_NAMED)
+            self._scope.notice(f"Changed by something else after the agent, so undo leaves it alone: {names}.")
+        return tuple(both.get(each.path, each) for each in changes if each.path in both or each.path not in left)
 
     def _late_foreign(self, turn_id: str) -> tuple[str, ...]:
         """Return the files that a crashed turn wrote and somebody else has changed since."""

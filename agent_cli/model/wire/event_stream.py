@@ -15,6 +15,7 @@ from ..types.base import Finished, ModelError, ModelEvent
 from ..types.classify import classify
 from ..types.json import Json, join_surrogates, text_of
 from .sse import Frame, SseParser
+from .think_tags import LoneClose
 
 _MOST_TOKENS = 1_000_000_000
 
@@ -81,13 +82,13 @@ class EventStream(ABC):
         self._raw_finish = ""
         self.done_suffices = False
         """True if `[DONE]` ends an answer without a reason, for servers that never send one."""
+        self.lone_close: LoneClose | None = None
+        """Looks for reasoning in the text, of a server that may have no parser for it; None if there is other
+        reasoning."""
         self._refused = False
         self._over = False
         """True after an event said that nothing follows."""
         self.usage: Usage | None = None
-
-    def expect_thoughts_in_text(self) -> None:
-        """Look for the end of reasoning in the text: the server may have no parser for it."""
 
     @property
     def done(self) -> bool:

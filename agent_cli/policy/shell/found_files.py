@@ -67,6 +67,22 @@ def readings(
     return ()
 
 
+def lack_only_type(commands: Sequence[SimpleCommand], before: Sequence[SimpleCommand], policy: Policy) -> bool:
+    """Return True if the commands would be known to only read if `find` had `-type f`."""
+    if commands[0].argv[:1] == ("find",):
+        return bool(readings((_of_files(commands[0]), *commands[1:]), before, policy))
+    if before and before[0].argv[:1] == ("find",):
+        return bool(readings(commands, (_of_files(before[0]), *before[1:]), policy))
+    return False
+
+
+def _of_files(find: SimpleCommand) -> SimpleCommand:
+    """Return `find` with `-type f` before its other tests."""
+    words = find.words
+    at = next((at for at, word in enumerate(words) if at and word.text[:1] in ("-", "(", "!")), len(words))
+    return msgspec.structs.replace(find, words=(*words[:at], Word("-type"), Word("f"), *words[at:]))
+
+
 def _of_find(find: SimpleCommand, inner: list[SimpleCommand]) -> tuple[Reading, ...]:
     rest, spans = _split(find.words)
     if sorted(spans) != sorted(list(command.argv) for command in inner):
@@ -93,13 +109,16 @@ def _finds_files(words: Sequence[str], written: Sequence[str]) -> bool:
 
 
 def _without_groups(words: Sequence[str]) -> Iterator[str]:
-    """Yield the words without groups of tests of names, such as `( -name A -o -name B )`."""
+    """Yield the words without groups of tests of names, such as `( -name A -o -name B )`, and without their
+    negations, such as `-not -path A`."""
     at = 0
     while at < len(words):
         end = words.index(")", at) if words[at] == "(" and ")" in words[at:] else at
         group = " ".join(word if word[:1] == "-" else "x" for word in words[at + 1 : end])
         if _TESTS_OF_NAMES.fullmatch(group):
             at = end + 1
+        elif words[at] in ("!", "-not") and _TESTS_OF_NAMES.fullmatch(" ".join([*words[at + 1 : at + 2], "x"])):
+            at += 3
         else:
             yield words[at]
             at += 1

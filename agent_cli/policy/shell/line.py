@@ -368,6 +368,8 @@ def judge_step(
         ]
     judged = [own, *nested]
     worst = together(each.verdict for each in judged)
+    if isinstance(worst, Deny) and worst.by_mode and _lack_only_type(step.inside.commands, before, policy):
+        worst = msgspec.structs.replace(worst, reason=f"{worst.reason}; with `find … -type f` it is")
     if not isinstance(worst, Deny):
         worst = msgspec.structs.replace(worst, reach=reach)
     trusted = narrowest(each.trusted for each in judged) if isinstance(worst, Allow) else "outside"
@@ -389,6 +391,12 @@ def _known_readings(
     from .found_files import readings
 
     return readings(commands, before, policy)
+
+
+def _lack_only_type(commands: Sequence[SimpleCommand], before: Sequence[SimpleCommand], policy: Policy) -> bool:
+    from .found_files import lack_only_type
+
+    return policy.sandboxed and lack_only_type(commands, before, policy)
 
 
 def _adds_nothing(wrapper: SimpleCommand) -> bool:

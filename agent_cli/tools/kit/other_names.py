@@ -66,8 +66,12 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("subagenttype", "agenttype"), ("type",)),
 }
 """Our arguments by other names, written like the tools' names. Meaning and unit are the same under both."""
-_WORDS: Mapping[str, str] = {"completed": "done", "kill": "stop"}
+_WORDS: Mapping[str, str] = {
+    "completed": "done", "kill": "stop", "add": "append", **dict.fromkeys(("wait", "poll", "output"), "read"),
+}  # fmt: skip
 """Our words by those of other agents, where a parameter takes only certain words."""
+_CONVERTED = frozenset({"timeoutms", "startline", "endline", "viewrange"})
+"""Arguments that ours say in another unit or form."""
 _REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform", "prompt"})
 """Arguments that only explain a call to the reader."""
 
@@ -77,6 +81,7 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
     the texts of a single edit, becomes its one item. An argument whose meaning is unknown keeps its name."""
     properties: Mapping[str, Any] = schema["properties"]
     renamed: dict[str, Any] = {}
+    arguments = _converted(properties, arguments)
     for key, value in arguments.items():
         named = [name for name in _ARGUMENTS.get(plain_name(key), ()) if name in properties]
         name = key if key in properties or not named or named[0] in arguments else named[0]
@@ -97,6 +102,34 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
             if made and made.keys() <= item["properties"].keys():
                 renamed = {key: value for key, value in renamed.items() if key in properties} | {name: [made]}
     return renamed
+
+
+def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return arguments with a time in milliseconds in seconds, and with a first and a last line as ours say it."""
+    plain = {plain_name(key): value for key, value in arguments.items()}
+    changed: dict[str, Any] = {}
+    if "timeout_s" in properties and type(plain.get("timeoutms")) in (int, float):
+        changed["timeout_s"] = plain["timeoutms"] / 1000
+    elif "offset" in properties and "limit" in properties:
+        changed = _lines(plain)
+    if not changed or changed.keys() & arguments.keys():
+        return arguments
+    return {key: value for key, value in arguments.items() if plain_name(key) not in _CONVERTED} | changed
+
+
+def _lines(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the offset and the limit for the first and the last line; empty if these are not certain."""
+    given = plain.get("viewrange", [plain.get("startline"), plain.get("endline")])
+    if ("viewrange" in plain and len(_CONVERTED & plain.keys()) > 1) or not isinstance(given, list):
+        return {}
+    match [int(each) if isinstance(each, str) and each.isdecimal() else each for each in given]:
+        case [int(first), None | -1]:
+            return {"offset": first}
+        case [None, int(last)]:
+            return {"limit": last}
+        case [int(first), int(last)] if last >= first:
+            return {"offset": first, "limit": last - first + 1}
+    return {}
 
 
 def _fitting(part: Mapping[str, Any], value: Any) -> Any:

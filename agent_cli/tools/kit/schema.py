@@ -58,10 +58,10 @@ def _notes(metadata: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def fields_in_words(struct: type[msgspec.Struct]) -> str:
-    """Return fields like `path (string, required), offset (integer)`, for a message about wrong arguments."""
+    """Return fields like `path (string, required), action (list/read)`, for a message about wrong arguments."""
     schema = object_schema(struct)
     required = schema.get("required", ())
     return ", ".join(
-        f"{name} ({part['type']}{', required' if name in required else ''})"
+        f"{name} ({'/'.join(part.get('enum', [part['type']]))}{', required' if name in required else ''})"
         for name, part in schema["properties"].items()
     )

@@ -14,6 +14,7 @@ class RecallParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: Annotated[str, msgspec.Meta(description="Id of the call or message, from the note or the search")]
     offset: Annotated[int, msgspec.Meta(description="First line, from 1")] = 1
+    limit: Annotated[int, msgspec.Meta(description="Number of lines")] = 2000
     column: Annotated[int, msgspec.Meta(description="Only line `offset`, from this character (from 1)")] = 0
 
 
@@ -39,7 +40,7 @@ class Recall(BasicTool):
         if first > len(lines):
             raise ToolError(f"The result has {counted(len(lines), 'line')}; there is no line {first}.")
         room = int(PAGE_BYTES_PER_TOKEN * context.max_tokens())
-        page = [] if column else _page(lines[first - 1 :], room)
+        page = [] if column else _page(lines[first - 1 :][: max(1, params.limit)], room)
         if page:
             shown = "\n".join([*page, _page_note(params.id, first, len(page), len(lines))])
         else:
@@ -58,7 +59,7 @@ def _page(lines: list[str], room: int) -> list[str]:
 
 def _page_note(call_id: str, first: int, count: int, total: int) -> str:
     last = first + count - 1
-    note = f"Lines {first}-{last} of {total}"
+    note = f"Lines {first}-{last} of {total}, as it was then"
     return f"[{note}{_to_go_on(call_id, offset=last + 1)}]" if last < total else f"[{note}]"
 
 

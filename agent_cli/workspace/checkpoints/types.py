@@ -11,7 +11,7 @@ from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Choice
 
 UNKNOWN = "changed around a crash; it is not known by whom"
-FOREIGN = "changed during this turn, but not by it"
+FOREIGN = "changed by something else during this turn"
 
 
 class CheckpointError(Exception):

@@ -22,6 +22,8 @@ from agent_cli.workspace.instructions import InstructionFiles
 from agent_cli.workspace.memory import Memory, file_text
 from tests.rows import each_row
 
+BLOCKS = (("user", 4000), ("project", 8000), ("notes", 4000))
+
 
 def branch(root: Path) -> str:
     sources = PromptSources(root=root, extra_roots=(), instructions=InstructionFiles(root), memory=None)
@@ -50,6 +52,24 @@ def test_a_branch_a_commit_and_linked_work_trees_are_named(tmp_path: Path) -> No
     assert branch(tmp_path / "linked") == "on branch other"
     git(root, "checkout", "-q", "--detach")
     assert branch(root) == f"detached at {git(root, 'rev-parse', 'HEAD')[:10]}"
+
+
+def test_an_unfinished_merge_or_rebase_is_told(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    for moves, text in ((), "1"), (("-b", "other"), "2"), (("main",), "3"):
+        if moves:
+            git(tmp_path, "checkout", "-q", *moves)
+        (tmp_path / "a").write_text(text, encoding="utf-8")
+        git(tmp_path, "add", "a")
+        git(tmp_path, "commit", "-q", "-m", text)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(tmp_path, "merge", "other")
+    assert branch(tmp_path) == "on branch main, merge in progress"
+    git(tmp_path, "merge", "--abort")
+    assert branch(tmp_path) == "on branch main"
+    with pytest.raises(subprocess.CalledProcessError):
+        git(tmp_path, "rebase", "-q", "other")
+    assert branch(tmp_path) == f"detached at {git(tmp_path, 'rev-parse', 'other')[:10]}, rebase in progress"
 
 
 @each_row("content", ["password-of-me", "ref: refs/heads/x y", "ref: refs/heads/\x1b[2J", "", "a" * 41])
@@ -135,7 +155,7 @@ def test_a_new_session_is_told_of_instructions_and_memory_once(briefed: Briefed)
     assert f"# Instructions from {briefed.root}/AGENTS.md\nbe brief" in text
     assert 'used="9 of 4000 characters">\nlikes tea\n</memory>' in text
     assert 'used="5 of 4000 characters, read-only">\nfixed\n</memory>' in text
-    assert '<memory block="notes" about="working notes of this session" used="0 of 4000 characters"/>' in text
+    assert '<memory block="notes" used="0 of 4000 characters"/>' in text and "possibly outdated" in text
     assert "Use memory for lasting" in text and "[memory]" not in text
     assert briefed.say() == f"Date: {time.strftime('%Y-%m-%d')}\nGit: no repository"
     assert briefed.say() == ""
@@ -146,6 +166,11 @@ def test_without_the_tool_there_is_no_advice_on_it_and_no_empty_block(briefed: B
     assert "memory" not in text.lower()
     briefed.say()
     assert briefed.say() == ""
+
+
+def test_memory_that_is_still_empty_takes_little_room(briefed: Briefed) -> None:
+    empty = [f'<memory block="{name}" used="0 of {most} characters"/>' for name, most in BLOCKS]
+    assert "\n".join(["# Memory", *empty]) in briefed.begin("memory")
 
 
 def test_a_change_is_told_once_and_again_when_the_message_is_gone(briefed: Briefed) -> None:
@@ -167,7 +192,7 @@ def test_a_change_is_told_once_and_again_when_the_message_is_gone(briefed: Brief
     block.unlink()
     text = briefed.say()
     assert 'AGENTS.md">[these no longer apply]</instructions>' in text
-    assert '<memory block="user" about=' in text and 'used="0 of 4000 characters"/>' in text
+    assert '<memory block="user" used="0 of 4000 characters"/>' in text
     assert briefed.say() == ""
 
 

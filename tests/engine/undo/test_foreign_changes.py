@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.model.types.base import ModelRequest
-from agent_cli.protocol.events import Restored, TurnCompleted
+from agent_cli.protocol.events import Notice, Restored, TurnCompleted
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.operations import Redo, Resolve, Undo
 from agent_cli.protocol.records import CheckpointTaken
@@ -79,7 +79,10 @@ async def test_a_file_that_both_changed_is_left_as_it_is_and_can_be_decided(tmp_
     ours = tmp_path / "work" / "ours.txt"
     deeds = {1: write(ours, "by the agent\nand the user\n")}
     async with engine(tmp_path, model=Meanwhile(EDIT, say("done"), deeds=deeds), mode="yolo") as it:
-        await it.prompt("go")
+        ended = await it.prompt("go")
+        assert isinstance(ended, TurnCompleted)
+        assert [(each.path, each.added) for each in ended.changes] == [("ours.txt", 1)], "what the agent wrote"
+        assert [each.text for each in it.of(Notice) if "undo leaves it alone: ours.txt." in each.text]
         await it.do(Undo())
         assert conflicts(it) == {"ours.txt": FOREIGN} and text(ours) == "by the agent\nand the user\n"
         await it.do(Resolve("old", ("ours.txt",)))

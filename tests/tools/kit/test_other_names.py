@@ -26,6 +26,9 @@ def test_what_a_value_means_beyond_doubt_needs_no_second_call() -> None:
         return REGISTRY.parse(name, json.dumps(arguments))[1]
 
     assert read("jobs", action="kill", job=1) == read("jobs", action="stop", job="1")
+    assert read("jobs", action="wait", job=1, wait_s=5) == read("jobs", action="read", job="1", wait_s=5)
+    note = {"block": "notes", "text": "x"}
+    assert read("memory", action="add", **note) == read("memory", action="append", **note)
     assert read("grep", pattern=404) == read("grep", pattern="404")
     assert read("edit_file", path="f", edits={"old": "a", "new": "b"}) == read(
         "edit_file", path="f", edits=[{"old": "a", "new": "b"}]
@@ -37,3 +40,37 @@ def test_what_a_value_means_beyond_doubt_needs_no_second_call() -> None:
     for doubtful in ({"pattern": True}, {"pattern": 1.5}, {"pattern": ["a"]}):
         with pytest.raises(ToolError):
             read("grep", **doubtful)
+
+
+def test_times_and_ranges_of_lines_are_taken_in_the_units_of_other_agents() -> None:
+    def read(name: str, **arguments: object) -> object:
+        return REGISTRY.parse(name, json.dumps(arguments))[1]
+
+    assert read("shell", command="ls", timeout_ms=1500) == read("shell", command="ls", timeout_s=1.5)
+    part = read("read_file", path="f", offset=30, limit=21)
+    assert read("read_file", path="f", start_line=30, end_line=50) == part
+    assert read("read_file", file_path="f", startLine="30", endLine="50") == part
+    assert read("read_file", path="f", view_range=[30, 50]) == part
+    assert read("read_file", path="f", view_range=[30, -1]) == read("read_file", path="f", offset=30)
+    assert read("read_file", path="f", start_line=30) == read("read_file", path="f", offset=30)
+    assert read("read_file", path="f", end_line=9) == read("read_file", path="f", limit=9)
+    for doubtful in (
+        {"start_line": 5, "end_line": 4},
+        {"start_line": 5, "offset": 4},
+        {"start_line": True, "end_line": "x"},
+        {"view_range": [1, 2, 3]},
+        {"start_line": 1, "view_range": [1, 2]},
+    ):
+        with pytest.raises(ToolError):
+            read("read_file", path="f", **doubtful)
+    with pytest.raises(ToolError):
+        read("shell", command="ls", timeout_ms=1500, timeout_s=1)
+    with pytest.raises(ToolError):
+        read("edit_file", path="f", start_line=1, end_line=2)
+
+
+def test_a_word_that_a_field_does_not_take_is_answered_with_those_it_takes() -> None:
+    with pytest.raises(
+        ToolError, match=r"action \(append/replace/insert/rewrite, required\), block \(string, req"
+    ):
+        REGISTRY.parse("memory", '{"action": "note", "block": "notes", "text": "x"}')

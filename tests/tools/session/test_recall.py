@@ -57,6 +57,12 @@ async def test_a_part_of_a_line_can_be_named(context: ToolContext) -> None:
         await call(context, "recall", id="c", offset=2, column=6)
 
 
+async def test_some_lines_can_be_asked_for_and_are_called_old(context: ToolContext) -> None:
+    context = msgspec.structs.replace(context, recall={"c": ("a\nb\nc\nd", "")}.get)
+    text = (await call(context, "recall", id="c", offset=2, limit=2)).text
+    assert text == 'b\nc\n[Lines 2-3 of 4, as it was then. To continue: recall {"id":"c","offset":4}]'
+
+
 async def test_an_unknown_call_and_a_line_beyond_the_end_are_told(context: ToolContext) -> None:
     context = msgspec.structs.replace(context, recall={"c": ("a\nb", "")}.get)
     with pytest.raises(ToolError, match="no earlier call or message with the id 'd'"):

@@ -28,7 +28,7 @@ from ...types.base import (
 from ...types.classify import no_answer
 from ...types.json import Json, join_surrogates, object_of, text_of
 from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, usage_of
-from ..think_tags import CLOSE, STARTS, LoneClose, ThinkTags
+from ..think_tags import CLOSE, STARTS, ThinkTags
 from .reasoning_details import DETAILS, THINKING, DetailCollector
 
 _FINISHES: dict[str, Finish] = {
@@ -78,11 +78,6 @@ class ChatStream(EventStream):
         self._details = DetailCollector()
         self._joiner = SurrogateJoiner()
         self._tags = ThinkTags()
-        self._lone: LoneClose | None = None
-        """None as well once there is reasoning, by the server's word or by a tag."""
-
-    def expect_thoughts_in_text(self) -> None:
-        self._lone = LoneClose()
 
     def _answer(self, answer: Any) -> Iterator[ModelEvent]:
         if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
@@ -129,9 +124,9 @@ class ChatStream(EventStream):
             inside, text = self._tags.split(text, is_last=bool(calls))
             thought = text_of(thought) + inside
         if thought and (thought := self._reasoning.add(text_of(thought))):
-            self._lone = None
+            self.lone_close = None
             yield ReasoningPiece(thought)
-        if (lone := self._lone) is not None and (CLOSE in text or lone.held or text.endswith(STARTS)):
+        if (lone := self.lone_close) is not None and (CLOSE in text or lone.held or text.endswith(STARTS)):
             yield from self._may_be_thought(text, is_last=bool(calls))
         elif text:
             if self._reasoning:
@@ -150,12 +145,12 @@ class ChatStream(EventStream):
             self._reasoning = TextBuffer()
 
     def _may_be_thought(self, text: str, *, is_last: bool) -> Iterator[ModelEvent]:
-        assert self._lone is not None
-        before, after = self._lone.split(text, is_last=is_last)
+        assert self.lone_close is not None
+        before, after = self.lone_close.split(text, is_last=is_last)
         if before:
             yield TextPiece(before)
         if after is not None:
-            self._lone = None
+            self.lone_close = None
             yield TextWasThought(self._provider, f"{CLOSE}\n")
             if after:
                 yield TextPiece(after)
@@ -163,7 +158,7 @@ class ChatStream(EventStream):
     def _unsaid(self) -> Iterator[ModelEvent]:
         thought, text = self._tags.split("", is_last=True)
         yield from self._delta({"reasoning": thought, "content": text})
-        if self._lone is not None and self._lone.held:
+        if self.lone_close is not None and self.lone_close.held:
             yield from self._may_be_thought("", is_last=True)
         yield from self._reasoning_done()
         for block in self._details.blocks(self._provider):

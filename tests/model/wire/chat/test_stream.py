@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agent_cli.model.assemble import Assembler
 from agent_cli.model.types.base import Finished, ModelError, ModelEvent, TextPiece, TextWasThought, UsageReport
 from agent_cli.model.wire.chat.stream import ChatStream, read_usage
+from agent_cli.model.wire.think_tags import LoneClose
 from agent_cli.protocol.usage import Usage
 from tests.model.streams import LONE_ENDS, calls, delta, entry
 from tests.rows import each_row
@@ -22,7 +23,7 @@ def events(*chunks: bytes) -> list[ModelEvent]:
 def test_reasoning_whose_beginning_the_template_wrote_is_told_apart_where_that_is_expected(name: str) -> None:
     text, expected = LONE_ENDS[name]
     stream = ChatStream("openai")
-    stream.expect_thoughts_in_text()
+    stream.lone_close = LoneClose()
     assert [*stream.feed(text.encode()), *stream.end()] == expected
     assert not [event for event in events(text.encode()) if isinstance(event, TextWasThought)]
 
