@@ -162,6 +162,11 @@ def _removed_element(source: str, root: Path) -> str:
     return f'<instructions path="{quotable(name)}">[these no longer apply]</instructions>'
 
 
+def _memory_section(blocks: Sequence[Block]) -> str:
+    head = _MEMORY if any(block.text for block in blocks) else "# Memory"
+    return "\n".join([head, *map(_memory_element, blocks)]) if blocks else ""
+
+
 def _memory_element(block: Block) -> str:
     """Return a block in the form for the model; only the beginning if it exceeds its limit."""
     text, used = block.text, f"{len(block.text)} of {block.limit} characters"
@@ -254,11 +259,7 @@ class PromptBuilder:
             _for_tools((_PROMPTS / "system.md").read_text(encoding="utf-8").strip(), tools),
             _environment(given.root, given.extra_roots),
             *(f"# Instructions from {each.path}\n{each.text}" for each in instructions),
-            "\n".join(
-                [_MEMORY if any(block.text for block in shown) else "# Memory", *map(_memory_element, shown)]
-            )
-            if shown
-            else "",
+            _memory_section(shown),
             skills,
             f"# Rules\n{rules}" if rules else "",
             given.append.strip(),
