@@ -304,5 +304,5 @@ def test_a_signal_ends_it_with_all_that_it_has_started(world: World, number: sig
     raw.send(id=2, method="tools/call", params={"name": "shell", "arguments": arguments})
     until(mark.exists)
     os.kill(raw.process.pid, number)
-    assert raw.process.wait(60) == 130
+    assert raw.process.wait(60) == 128 + number
     until(lambda: not world.alive())
