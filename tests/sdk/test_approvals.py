@@ -44,6 +44,17 @@ async def test_the_program_sees_a_call_and_allows_it(machine: Machine) -> None:
     assert "ask_user" not in machine.tools()
 
 
+@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
+async def test_a_file_that_is_shown_to_the_model_only_is_not_shown_to_the_user(
+    machine: Machine, mode: str
+) -> None:
+    (machine.work / "a.txt").write_text("old\n")
+    seen = await events(machine, WRITE, DONE, mode=mode, approve=lambda call: Allow())
+    (failed,) = (each for each in seen if isinstance(each, ToolCallFinished))
+    assert (failed.status, failed.text.endswith(":\nold\n")) == ("failed", True)
+    assert failed.display == "a.txt exists and you have not read it. Nothing was written."
+
+
 async def test_a_refusal_reaches_the_model_with_its_reason(machine: Machine) -> None:
     seen = await events(machine, WRITE, DONE, approve=lambda call: Deny("Only tests may be written."))
     assert calls(seen) == ["denied"]

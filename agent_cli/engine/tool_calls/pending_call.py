@@ -273,7 +273,8 @@ def cannot_work(pending: PendingCall, error: Exception) -> ToolResult:
         return failure(
             pending, "failed", "This edit cannot be made as requested. Read the file first to be told why."
         )
-    return msgspec.structs.replace(failure(pending, "failed", describe(error)), seen=files_shown_by(error))
+    failed = failure(pending, "failed", describe(error), display=shown_for(error))
+    return msgspec.structs.replace(failed, seen=files_shown_by(error))
 
 
 def stopped_outcome(pending: PendingCall) -> ToolOutcome:
@@ -384,6 +385,11 @@ def describe(error: Exception) -> str:
     if isinstance(error, ToolError):
         return str(error)
     return f"The tool failed unexpectedly: {type(error).__name__}: {error}"
+
+
+def shown_for(error: Exception) -> str:
+    """Return what the user sees of a failure instead of its description; empty if that is enough."""
+    return error.display if isinstance(error, ToolError) else ""
 
 
 def files_shown_by(error: Exception) -> dict[str, str]:

@@ -39,6 +39,7 @@ from .pending_call import (
     failure,
     files_shown_by,
     finished_event,
+    shown_for,
     stopped_outcome,
 )
 
@@ -314,7 +315,7 @@ class ToolRunner:
             final = f"Ended by the rule {ending}." if ending else ""
             pending.output.final = outcome.text if outcome.finished else final
         except Exception as error:  # an exception becomes the result of this call and must not affect others
-            outcome = ToolOutcome(text=describe(error), ok=False, seen=files_shown_by(error))
+            outcome = ToolOutcome(describe(error), shown_for(error), ok=False, seen=files_shown_by(error))
             status = "failed"
         finally:
             ran_s = time.monotonic() - started - (pending.user.waited_s - waited_before)

@@ -26,9 +26,10 @@ UNKNOWN = ""
 class StaleFileError(ToolError):
     """A refusal that shows the model the current contents of the file."""
 
-    def __init__(self, text: str, seen: dict[str, str]) -> None:
+    def __init__(self, text: str, seen: dict[str, str], display: str = "") -> None:
         super().__init__(text)
         self.seen = seen
+        self.display = display
 
 
 class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -118,9 +118,9 @@ def _unread(place: Resolved, before: TextFile, context: ToolContext) -> ToolErro
         return ToolError(f"{said} Change a notebook's JSON with edit_file; grep shows its lines.")
     if len(before.text) > _MAX_SHOWN_CHARS:
         return ToolError(f"{said} Read it before you replace it.")
-    said = f"{said} Send your content again if it replaces all of this:\n{before.text}"
+    shown = f"{said} Send your content again if it replaces all of this:\n{before.text}"
     seen = file_change.PlannedChange(place, before, before.text, before.text).seen(context)
-    return file_change.StaleFileError(said, seen)
+    return file_change.StaleFileError(shown, seen, said)
 
 
 def _merged(

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 class ToolError(Exception):
     """The call cannot be done. The message tells the model why and what to do instead. `seen` is set if the
-    message shows the contents of files, as in `ToolOutcome`."""
+    message shows the contents of files, and `display` if the user sees another text, as in `ToolOutcome`."""
 
     seen: Mapping[str, str] = MappingProxyType({})
+    display = ""
 
 
 class UnknownTool(ToolError):
