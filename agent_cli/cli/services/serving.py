@@ -35,8 +35,8 @@ class RunningSession:
             print(f"agent: {clean(note)}", file=sys.stderr)
 
 
-async def until_stopped(server: Coroutine[Any, Any, object]) -> int:
-    """Run a server until it ends or a signal stops it; return the exit code."""
+async def until_stopped(server: Coroutine[Any, Any, int | None]) -> int:
+    """Run a server or another command until it ends or a signal stops it; return the exit code."""
     serving = asyncio.create_task(server)
     codes: list[int] = []
 
@@ -48,5 +48,4 @@ async def until_stopped(server: Coroutine[Any, Any, object]) -> int:
         await asyncio.wait({serving})
     if serving.cancelled():
         return codes[0]
-    serving.result()
-    return 0
+    return serving.result() or 0

@@ -2,12 +2,15 @@
 
 import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from agent_cli.cli.commands.demo.run import PROJECT
 from tests.cli.running import said
-from tests.e2e.world import Done, World
+from tests.e2e.world import Done, World, until
 from tests.model.server import Call, Reply
 
 EXAMPLE = Path(__file__).parents[3] / "sessions" / "mended-basket.json"
@@ -29,6 +32,24 @@ def test_the_demo_needs_nothing_and_leaves_nothing_behind(world: World, tmp_path
     assert left == [[], [], [], []]
     assert not (tmp_path / "xdg").exists() and not world.state.exists()
     assert world.bodies() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_a_signal_ends_leaves_nothing_behind(
+    world: World, tmp_path: Path, number: signal.Signals
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    hanging = tmp_path / "bin" / "python3"
+    hanging.parent.mkdir()
+    hanging.write_text("#!/bin/sh\n: > begun\nexec sleep 1000\n")
+    hanging.chmod(0o755)
+    path = f"{hanging.parent}{os.pathsep}{os.environ['PATH']}"
+    running = world.start("demo", env={"TMPDIR": str(temporary), "PATH": path})
+    until(lambda: list(temporary.glob("agent-demo-*/basket/begun")))
+    running.send_signal(number)
+    assert running.wait(60) == 128 + number
+    until(lambda: not any(temporary.iterdir()))
 
 
 def test_the_demo_does_not_care_for_the_users_own_configuration(world: World) -> None:

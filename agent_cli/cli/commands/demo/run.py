@@ -23,6 +23,8 @@ from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.store.session_file import StoreError, read_session
 from agent_cli.ui.headless.watcher import Watcher
 
+from ...services.serving import until_stopped
+
 _HERE = Path(__file__).parent
 PROJECT = _HERE / "demo_project"
 RECORDING = _HERE / "demo.json"
@@ -46,7 +48,7 @@ def run_demo() -> int:
         )
         setup = Setup(chosen, own=Path(folder) / "own")
         print(f"A throw-away copy of a broken project: {root}\n", flush=True)
-        code = asyncio.run(_watch(setup, [PROMPT]))
+        code = asyncio.run(until_stopped(_watch(setup, [PROMPT])))
         if code == 0 and not asyncio.run(_mended(root)):
             print("\nThe project is not fixed: its tests could not be run, or still fail. Is python3 installed?")
             return 1
@@ -76,7 +78,7 @@ def run_replay(file: Path, given: dict[str, Any]) -> int:
     except StoreError as error:
         raise UsageError(str(error)) from error
     chosen = ParsedOptions("agent", {"model": f"replay/{file.absolute()}", "no_session": True, **given})
-    return asyncio.run(_watch(Setup(chosen), prompts))
+    return asyncio.run(until_stopped(_watch(Setup(chosen), prompts)))
 
 
 def _prompts(records: Sequence[AnyRecord]) -> list[str]:
