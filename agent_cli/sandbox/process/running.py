@@ -1,6 +1,7 @@
 """A started command as its user sees and controls it. `runner` starts it; its supervisor watches and kills it."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -258,14 +259,13 @@ class Running:
                 for name in ("tcp", "tcp6")
                 for line in Path(f"/proc/{self.pid}/net/{name}").read_text(encoding="ascii").splitlines()[1:]
             ]
-            ours = {os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")}
         except OSError:
             return set()
-        return {
-            int(row[1].rpartition(":")[2], 16)
-            for row in rows
-            if row[3] == _LISTENS and f"/proc/{os.getpid()}/fd/socket:[{row[9]}]" not in ours
-        }
+        ports = {f"socket:[{row[9]}]": int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == _LISTENS}
+        for number in os.listdir("/proc/self/fd") if ports else ():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                ports.pop(os.readlink(f"/proc/self/fd/{number}"), None)
+        return set(ports.values())
 
     def _order(self, frame: bytes, *fds: int) -> None:
         try:
