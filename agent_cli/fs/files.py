@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -251,7 +252,7 @@ def unnamed_file(data: bytes = b"") -> int:
 
 
 def _in_memory() -> int | None:
-    if hasattr(os, "memfd_create"):
+    if sys.platform == "linux" and hasattr(os, "memfd_create"):
         for flags in (os.MFD_CLOEXEC | _MFD_NOEXEC_SEAL, os.MFD_CLOEXEC):
             with contextlib.suppress(OSError):
                 return os.memfd_create("agent", flags)

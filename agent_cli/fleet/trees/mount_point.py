@@ -4,6 +4,7 @@ of the attempt would then find the user's own files at its path, and change them
 import asyncio
 import contextlib
 import os
+import sys
 
 _LOOK_EVERY_S = 0.05
 
@@ -18,7 +19,9 @@ class MountPoint:
             OSError: there is no such folder.
         """
         self.path = path
-        self._folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if path else -1
+        self._folder = -1
+        if path and sys.platform == "linux":  # elsewhere, nothing is mounted
+            self._folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     @property
     def is_lost(self) -> bool:

@@ -50,6 +50,8 @@ def _become(words: Sequence[str], read: int, write: int) -> None:
 
 def _pass_on(number: int, read: int, bubblewrap: int) -> None:
     """Send a signal to the program as soon as it has started."""
+    if sys.platform != "linux":
+        return
     first = _first_process(read)
     while first and not (programs := _children(first)):
         if os.waitid(os.P_PID, bubblewrap, os.WEXITED | os.WNOHANG | os.WNOWAIT):

@@ -6,6 +6,7 @@ Runs in a fork of the supervisor, so nothing here may import slow modules. `ctyp
 """
 
 import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def _enforce(kernel: "_Kernel", ruleset: int) -> None:
 
 def _allow(kernel: "_Kernel", ruleset: int, path: bytes, rights: int) -> None:
     """Allow `rights` at or below a path. A path that has vanished needs no rule; a link would lead elsewhere."""
+    if sys.platform != "linux":
+        return
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

@@ -133,6 +133,8 @@ class Reaper:
 def _end_of(agent: int) -> int | None:
     """Return a descriptor that becomes readable when the agent has ended. The socket alone is not enough, because
     a fork of the agent may hold it."""
+    if sys.platform != "linux":
+        return None
     try:
         return os.pidfd_open(agent)
     except (AttributeError, OSError):

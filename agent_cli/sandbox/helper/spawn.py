@@ -5,6 +5,7 @@ Part of the supervisor: nothing here may import slow modules.
 
 import _signal  # type: ignore[import-not-found]  # `signal` is slow to load
 import os
+import sys
 from _socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET
 from _socket import socket as Socket
 
@@ -181,6 +182,8 @@ def _become(
 
 def _file(content: bytes) -> int:
     """Return an inheritable descriptor of an in-memory file with this content, positioned at its start."""
+    if sys.platform != "linux":
+        raise OSError("files in memory need Linux")
     try:
         fd = os.memfd_create("sandbox", _MFD_NOEXEC_SEAL)
     except OSError:  # a kernel before 6.3

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 
 from agent_cli.fs.files import draft, replace_file, wait_for_lock, write_end
@@ -332,7 +333,7 @@ def _show_change(fd: int, before: os.stat_result) -> None:
 
 def _keep_attributes(source: DirEntryFd, target: int) -> None:
     """Copy extended attributes, including access control lists, as far as the system allows."""
-    if not hasattr(os, "listxattr"):
+    if sys.platform != "linux":
         return
     with contextlib.suppress(OSError):
         fd = source.open(os.O_RDONLY)

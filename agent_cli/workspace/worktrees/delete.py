@@ -3,6 +3,7 @@ in the meantime are not followed either, because everything is accessed through 
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 from agent_cli.fs.nofollow import open_folder
@@ -78,7 +79,7 @@ def _opened(above: int, name: str) -> int:
         return os.open(name, _FOLDER, dir_fd=above)
     if os.chmod in os.supports_follow_symlinks:
         os.chmod(name, mode | 0o700, dir_fd=above, follow_symlinks=False)
-    else:
+    elif sys.platform == "linux":
         held = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
         try:
             os.chmod(f"/proc/self/fd/{held}", mode | 0o700)
