@@ -63,7 +63,8 @@ def picture_fallbacks(*statuses: int) -> tuple[Fallback, Fallback]:
     """Return the fallbacks for refused images: omitted permanently if the model supports none, otherwise for
     now."""
     return (
-        Fallback("images", _CAN_SEE, _NO_IMAGES, statuses, sure=True, elsewhere=IN_A_TOOL),
+        # 500 is what llama.cpp answers
+        Fallback("images", _CAN_SEE, _NO_IMAGES, (*statuses, 500), sure=True, elsewhere=IN_A_TOOL),
         Fallback(
             "pictures",
             lazy_regex(r"\b(?:image|picture|vision|multimodal)", re.IGNORECASE),
