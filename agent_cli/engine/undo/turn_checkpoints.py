@@ -154,18 +154,31 @@ def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
     return min(open_since) - _CLOCK_S if open_since else max(ended.values(), default=0.0)
 
 
+def _turns_beyond(records: Iterable[AnyRecord]) -> frozenset[str]:
+    """Return the turns that were about to write files that their checkpoints do not contain."""
+    return frozenset(each.turn_id for each in records if isinstance(each, CheckpointTaken) and each.uncovered)
+
+
 def list_rewind_points(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> tuple[RewindPoint, ...]:
     """Return the points to rewind to: before each turn that began with one of `prompts`, oldest first."""
     pairs, written, afterwards = checkpoint_pairs(records), written_files(records), _changed_afterwards(records)
+    undone, beyond = taken_back(records).files, _turns_beyond(records)
     humans = [r for r in records if is_prompt(r)]
     numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
     first: dict[str, UserMessage] = {}
     for message in prompts:
         first.setdefault(message.turn_id, message)
+
+    def files_of(turn_id: str) -> Literal["changed", "unchanged", "undone"]:
+        before, after = pairs.get(turn_id, ("", ""))
+        if before == after and turn_id not in afterwards | beyond and (before or turn_id not in written):
+            return "unchanged"
+        return "undone" if turn_id in undone else "changed"
+
     return tuple(
         RewindPoint(
             turn_id, numbers[turn_id], message.text, message.time, tuple(sorted(written.get(turn_id, ()))),
-            all(pairs.get(turn_id, ("", ""))) or turn_id in afterwards,
+            all(pairs.get(turn_id, ("", ""))) or turn_id in afterwards, files_of(turn_id),
         )
         for turn_id, message in first.items()
     )  # fmt: skip
