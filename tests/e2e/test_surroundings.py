@@ -296,6 +296,8 @@ def test_a_file_for_the_answer_that_cannot_be_written(world: World) -> None:
     done = world.run("run", "ask", "--no-session", "-o", "out.txt", before=files_up_to(1000))
     assert done.code == 1 and done.out == "x" * 4000 + "\n"
     assert "cannot write out.txt" in done.err and "Traceback" not in done.err
+    assert [path.name for path in world.work.iterdir()] == ["out.txt"]
+    assert (world.work / "out.txt").read_text(encoding="utf-8") == "old"
 
 
 def test_a_named_pipe_for_the_answer_that_nobody_reads(world: World) -> None:
