@@ -54,7 +54,7 @@ async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
     if timeout_s := chosen.number("timeout"):
         asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
     say = (lambda line: None) if chosen.flag("quiet") else _progress
-    with signal_handlers({number: partial(stopper.stop, why) for number, why in ENDING.items()}):
+    with signal_handlers({number: partial(stopper.stop, why, number) for number, why in ENDING.items()}):
         return await carry_out(review_setup(chosen), order, say, stopper)
 
 
