@@ -67,11 +67,15 @@ def refuse_elsewhere(records: Sequence[AnyRecord], turn_ids: Iterable[str], root
     Raises:
         FilesNotSaved: one did; the message names the directory.
     """
-    has_files = checkpoint_pairs(records)
+    pairs = checkpoint_pairs(records)
     for turn_id in turn_ids:
-        if turn_id in has_files and not is_at(there := root_of(records, turn_id), root):
-            words = _first_words(records, turn_id)
-            raise FilesNotSaved(f"the turn {words} changed files in {there}, and the session is in {root} now")
+        before, after = pairs.get(turn_id, ("", ""))
+        if before == after or is_at(there := root_of(records, turn_id), root):
+            continue
+        now = f"and the session is in {root} now"
+        if not os.path.isdir(there):
+            now = "which is gone; they can be restored when it is back"
+        raise FilesNotSaved(f"the turn {_first_words(records, turn_id)} changed files in {there}, {now}")
 
 
 def is_at(place: str, root: Path) -> bool:
@@ -231,7 +235,7 @@ def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: b
             raise FilesNotSaved(
                 f"the files of this turn cannot be restored because its checkpoint is incomplete: {words}"
             )
-        if before:
+        if before != after:
             only = written.get(turn_id, frozenset()) if turn_id in late else None
             left, target = (after, before) if undo else (before, after)
             moves.append(Move(left, target, only, foreign=foreign.get(turn_id, frozenset())))
