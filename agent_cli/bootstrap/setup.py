@@ -295,7 +295,7 @@ def session_setup(chosen: ParsedOptions) -> Setup:
         header = read_session(setup.sessions.find(identifier)).records[0]
         if isinstance(header, Header) and header.cwd != storable_text(str(setup.root)):
             if not Path(header.cwd).is_dir():
-                raise UsageError(f"the session worked in {header.cwd}, which is gone; name a directory with --cd")
+                raise UsageError(f"the session worked in {header.cwd}, which is gone; --cd . continues it here")
             return Setup(chosen, root=Path(header.cwd))
     return setup
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
+
 from agent_cli.bootstrap.compose import open_session
 from agent_cli.bootstrap.options import NO_DIRECTORY, ParsedOptions, UsageError
 from agent_cli.bootstrap.session_builder import INTERACTIVE, OpenSession
@@ -108,7 +110,7 @@ async def _run_one_by_one(
             continue
         if isinstance(opened, ExitReason):
             return opened
-        _say(refused)
+        first_input = msgspec.structs.replace(first_input, note=f"agent: {refused}" if refused else "")
         refused = ""
         before_it, before = setup, _in_force(opened)
         leaving = await _one_session(setup, opened, first_input, painted, outside)

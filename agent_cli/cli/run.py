@@ -319,10 +319,10 @@ def _write_file(chosen: ParsedOptions, result: RunResult) -> int:
     name = chosen.text("output_file")
     if name is None:
         return 0
-    from agent_cli.fs.waiting_io import WriteInterrupted, write_in_place
+    from agent_cli.fs.waiting_io import WriteInterrupted, write_output
 
     try:
-        write_in_place(name, result.text.encode("utf-8", "backslashreplace"))
+        write_output(name, result.text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         print(f"agent: cannot write {name}: {error.strerror}", file=sys.stderr)
         return EXIT_CODES["internal_error"]

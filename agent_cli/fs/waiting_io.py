@@ -2,6 +2,7 @@
 can set that flag."""
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -11,11 +12,15 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
+from .files import replace_file
+
 _AT_ONCE_BYTES = 4096
 """What a pipe that `select` reports as writable takes without blocking (POSIX, PIPE_BUF)."""
 _PAUSE_S = 0.02
 _PATIENCE_S = 5.0
 """How long a program that was told to end waits for a reader that takes nothing."""
+_ONLY_IN_PLACE = (errno.EACCES, errno.EPERM, errno.EBUSY)
+"""Errors of replacing a file in a read-only folder, or one that is mounted there."""
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _FROM_OUTSIDE = (signal.SIGTERM, signal.SIGHUP)
 _ENDING = (signal.SIGINT, *_FROM_OUTSIDE)
@@ -127,7 +132,36 @@ def _never_blocking(sink: int) -> Iterator[int]:
         os.close(own)
 
 
-def write_in_place(name: str, data: bytes) -> None:
+def write_output(name: str, data: bytes) -> None:
+    """Write a result to where the user wants it. A file is replaced atomically: somebody may be reading it,
+    another process may be writing it, and the disk may be full. A pipe or a device is written to.
+
+    Raises:
+        OSError: it cannot be written; a file that could be replaced is unchanged.
+        WriteInterrupted: a signal came.
+    """
+    is_file = os.path.isfile(name) or not os.path.exists(name)
+    if is_file and not os.path.abspath(name).startswith("/dev/"):
+        _replace(os.path.realpath(name), data)
+    else:  # its real path may be no path, as that of /dev/stdout
+        _write_in_place(name, data)
+
+
+def _replace(path: str, data: bytes) -> None:
+    is_new = not os.path.exists(path)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))  # with the default mode of new files
+    try:
+        replace_file(path, data, mode=os.stat(path).st_mode)
+    except OSError as error:
+        if error.errno in _ONLY_IN_PLACE:
+            _write_in_place(path, data)
+            return
+        if is_new:
+            os.unlink(path)
+        raise
+
+
+def _write_in_place(name: str, data: bytes) -> None:
     """Overwrite a file, or write to a pipe or device. `/dev/stdout` and `/dev/stderr` are written to without
     opening them, since that would overwrite a file that they are redirected to.
 

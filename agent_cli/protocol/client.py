@@ -67,6 +67,8 @@ class RewindPoint(msgspec.Struct, frozen=True):
     changed: tuple[str, ...]
     """Files that the prompt's turn changed, as far as its records show."""
     has_checkpoint: bool
+    files: Literal["changed", "unchanged", "undone"] = "changed"
+    """What became of the files: an undo of the files alone keeps the prompt."""
 
 
 class ServerStatus(msgspec.Struct, frozen=True):

@@ -78,6 +78,8 @@ class PartialAnswer(Record, frozen=True, kw_only=True, omit_defaults=True, tag="
     `ModelCalled` is written."""
 
     text: str
+    is_anew: bool = False
+    """True if the earlier pieces do not count: they were reasoning."""
 
 
 class CallStarted(Record, frozen=True, kw_only=True, omit_defaults=True, tag="call_started"):

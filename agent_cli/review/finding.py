@@ -117,6 +117,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     """Number of further findings beyond the requested number, not checked."""
     fail_on: int = LEAST_PRIORITY
     stop_reason: StopReason = "end_turn"
+    signal: int = 0
+    """The signal that stopped it, 0 for none."""
     error: str = ""
     """Why the review is incomplete."""
     passes: int = 0
@@ -138,6 +140,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """8 if a finding reaches `fail_on`, unless the run failed for a more serious reason."""
+        if self.signal:
+            return 128 + self.signal
         has_failed = any(each.priority <= self.fail_on for each in self.open_findings)
         return exit_code(self.stop_reason, verified=not has_failed)
 
@@ -176,6 +180,7 @@ def as_json(review: Review, version: str) -> dict[str, Any]:
     """Return a review as the value of `--format json`."""
     built: dict[str, Any] = msgspec.to_builtins(review)
     target = built.pop("target")
+    del built["signal"]  # the exit code names it
     return {
         "type": "review",
         "version": version,

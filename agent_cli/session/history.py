@@ -64,13 +64,15 @@ def _in_place(messages: Iterable[Message]) -> list[Message]:
 
 def cut_off_request(records: Sequence[AnyRecord]) -> tuple[RequestSent, str] | None:
     """Return the newest request if a crash cut it off, with the text that had arrived; otherwise None."""
-    pieces: list[str] = []
+    pieces, is_complete = list[str](), False
     for record in reversed(records):
         match record:
             case ModelCalled():
                 return None
             case PartialAnswer(text=text):
-                pieces.append(text)
+                if not is_complete:
+                    pieces.append(text)
+                is_complete = is_complete or record.is_anew
             case RequestSent():
                 return record, "".join(reversed(pieces))
     return None

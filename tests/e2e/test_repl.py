@@ -309,8 +309,8 @@ def test_two_at_one_session(world: World) -> None:
         with Person(world) as second:
             second.ask("hi")
             second.say(f"/resume {identifier}")
-            second.wait("is in use by another process")
-            second.wait("resumed")  # the session it came from, instead of none
+            # the session it came from, instead of none, and the reason where it is seen
+            second.wait(r"(?s)resumed.*hi.*is in use by another process")
             second.leave()
             assert identifier not in second.text.partition("Resume with")[2]
         assert world.run("run", "-c", "go on", "--fork").out.strip()

@@ -172,20 +172,23 @@ def test_an_incomplete_review_says_so(world: World, end: str) -> None:
     assert [each["is_checked"] for each in review["findings"]] == ([False] if end == "cost" else [])
 
 
-def test_an_interrupted_review_tells_what_it_has(world: World) -> None:
+@pytest.mark.parametrize(("number", "reason"), [(signal.SIGINT, "interrupted"), (signal.SIGHUP, "terminated")])
+def test_an_interrupted_review_tells_what_it_has(world: World, number: signal.Signals, reason: str) -> None:
     committed(world.work, {"a.py": CODE})
     put(world.work, {"a.py": CODE.replace(" * x", " / x")})
     world.script(found(bug(3)), CLEAN, Reply(hang="before_headers"))
     process = world.start("review", "-q")
     until(lambda: len(world.server.requests) == 3)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     done = finish(process)
-    assert done.code == 130 and "INCOMPLETE (interrupted)" in done.out and "[not checked]" in done.out
+    assert done.code == 128 + number and f"INCOMPLETE ({reason})" in done.out and "[not checked]" in done.out
     world.script(Reply(hang="before_headers"))
     process = world.start("review", "-q", "--format", "json")
     until(lambda: len(world.server.requests) == 4)
-    process.send_signal(signal.SIGINT)
-    assert json.loads(finish(process).out)["cost_usd"] is None, "a request was sent, and nobody knows its cost"
+    process.send_signal(number)
+    review = json.loads(finish(process).out)
+    assert review["exit_code"] == 128 + number
+    assert review["cost_usd"] is None, "a request was sent, and nobody knows its cost"
 
 
 def test_names_of_files_give_the_runner_of_a_workflow_no_orders(world: World) -> None:

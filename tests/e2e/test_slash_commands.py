@@ -159,7 +159,7 @@ def test_a_configuration_that_broke_meanwhile_leaves_the_session_open_in_its_mod
         (world.config / "config.yaml").write_text("nope: [\n", encoding="utf-8")
         for number in (1, 2):
             person.say("/new")
-            person.wait(rf"(?sm)(not valid YAML.*?resumed.*?){{{number}}}^plan · ")
+            person.wait(rf"(?sm)(resumed.*?not\s+valid YAML.*?){{{number}}}^plan · ")
         person.ask("second")
         person.leave()
     assert not (world.work / "made").exists() and "mode plan" in world.messages(role="tool")[-1]

@@ -296,6 +296,18 @@ def test_a_file_for_the_answer_that_cannot_be_written(world: World) -> None:
     done = world.run("run", "ask", "--no-session", "-o", "out.txt", before=files_up_to(1000))
     assert done.code == 1 and done.out == "x" * 4000 + "\n"
     assert "cannot write out.txt" in done.err and "Traceback" not in done.err
+    assert [path.name for path in world.work.iterdir()] == ["out.txt"]
+    assert (world.work / "out.txt").read_text(encoding="utf-8") == "old"
+
+
+@pytest.mark.parametrize("limit", [48, 16])
+def test_a_limit_of_open_files_that_no_command_can_run_with_is_named(world: World, limit: int) -> None:
+    world.script(shell("echo ran"), Reply(text="done"))
+    few = ("bash", "-c", f'ulimit -n {limit} && exec "$@"', "-")
+    done = world.run("run", "ask", "--mode", "yolo", before=few)
+    assert done.code == 0 and "Traceback" not in done.err
+    said = f"cannot run /bin/bash: too few files may be open at once (ulimit -n says {limit})"
+    assert said in world.messages(role="tool")[-1]
 
 
 def test_a_named_pipe_for_the_answer_that_nobody_reads(world: World) -> None:

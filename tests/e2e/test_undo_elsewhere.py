@@ -86,3 +86,25 @@ def test_a_directory_that_was_renamed_is_undone_where_it_is_now(world: World) ->
     listed = world.run("undo", "--list", "--session", session(world), cwd=renamed)
     assert listed.code == 0 and "first" in listed.out
     assert "which is gone" in world.run("undo", "--session", session(world), cwd=renamed).err
+
+
+def test_turns_from_before_a_move_are_undone_if_they_changed_no_file(world: World) -> None:
+    world.script(
+        shell("echo one >> f"), Reply(text="One."), shell("sh -c true"), Reply(text="Two."), shell("echo three >> g"),
+        Reply(text="Three."),
+    )  # fmt: skip
+    assert world.run("run", "first", *FREELY).code == 0
+    assert world.run("run", "second", "-c", *FREELY).code == 0
+    renamed = world.home / "renamed"
+    world.work.rename(renamed)
+    refused = world.run("resume", session(world), "--plain", cwd=renamed, text="")
+    assert refused.code == 2 and f"worked in {world.work}, which is gone; --cd . continues it here" in refused.err
+    done = world.run("run", "third", "--resume", session(world), "--cd", ".", *FREELY, cwd=renamed)
+    assert done.code == 0, done
+    done = world.run("undo", "--turns", "2", "--session", session(world), cwd=renamed)
+    assert done.code == 0 and not (renamed / "g").exists(), done
+    resumed = ("resume", session(world), "--cd", ".", "--plain")
+    done = world.run(*resumed, cwd=renamed, text="/undo\n")
+    said = f"changed files in {world.work}, which is gone; they can be restored when it is back"
+    assert said in " ".join(done.out.split())
+    assert (renamed / "f").exists()

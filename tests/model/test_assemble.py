@@ -52,12 +52,16 @@ def test_a_whole_answer() -> None:
     )
 
 
-def test_text_that_was_thought_is_reasoning_unless_it_ends_within_code() -> None:
+def test_text_that_was_thought_is_reasoning_unless_it_is_about_the_tags_or_ends_within_code() -> None:
     was_thought = TextWasThought("p", "</think>\n")
     answer = assemble(TextPiece("why\n"), was_thought, TextPiece("x"))
     assert (answer.text, answer.reasoning) == ("x", (Reasoning("why", provider="p"),))
     answer = assemble(TextPiece("So:\n```\n"), was_thought, TextPiece("x"))
     assert (answer.text, answer.reasoning) == ("So:\n```\n</think>\nx", ())
+    answer = assemble(
+        TextPiece("It begins with `<thi"), TextPiece("nk>` and ends with\n"), was_thought, TextPiece("x")
+    )
+    assert (answer.text, answer.reasoning) == ("It begins with `<think>` and ends with\n</think>\nx", ())
 
 
 def test_an_unfinished_answer_is_interrupted_and_keeps_what_arrived() -> None:

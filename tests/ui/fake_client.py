@@ -103,7 +103,7 @@ PICTURE = ContextPicture(
 )
 POINTS = (
     RewindPoint("t1", 1, "fix the parser", 1_000.0, ("a.py", "b.py"), True),
-    RewindPoint("t2", 3, "and the lexer", 2_000.0, (), False),
+    RewindPoint("t2", 3, "and the lexer", 2_000.0, (), False, "unchanged"),
 )
 Script = Callable[["FakeClient", str, UserInput], "asyncio.Future[None] | None"]
 

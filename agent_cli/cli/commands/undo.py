@@ -250,7 +250,8 @@ def _tell_rest(report: RestoreReport, verb: str) -> int:
 def _show_turns(history: TurnUndo) -> int:
     points = history.points()
     for point in points:
-        print(f"{point.number:3}  {_first_line(point.prompt)}  ({_FILES[history.saved(point.turn_id)]})")
+        files = "files already undone" if point.files == "undone" else _FILES[history.saved(point.turn_id)]
+        print(f"{point.number:3}  {_first_line(point.prompt)}  ({files})")
     if not points:
         print("There is no turn to undo.")
     return 0

@@ -21,6 +21,7 @@ from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, U
 from agent_cli.protocol.records import CompactionReverted, CompactionSaved, Shortened
 from agent_cli.session import history
 from agent_cli.session.event_bus import TurnScope
+from agent_cli.session.undo_state import taken_back
 
 from ..model_calls.budget import OverBudget
 from .prompt_parts import PromptAdditions
@@ -298,6 +299,7 @@ class Compactor:
             self._running(),
             int(budget * _FACTS_SHARE) * 4,
             sent=len(visible) - len(older),
+            reverted=taken_back(self._session.records).files,
         )
         summary_id = before.id if (before := view.fold_in_force()) else ""
         gone = [m for m in older if m.id not in kept and m.id != summary_id]

@@ -71,13 +71,16 @@ def facts(
     running: Sequence[str],
     room_chars: int,
     sent: int = 0,
+    reverted: Collection[str] = (),
 ) -> str:
     """Return the facts to accompany a summary, the most important first. Each section is truncated to fit.
     `directory` is that of the next command, empty for the workspace's folder; `running` names what goes on in the
-    background. The newest `sent` messages are still sent, so their failures and results are not listed."""
+    background. The newest `sent` messages are still sent, so their failures and results are not listed. The files
+    of the turns `reverted` were undone."""
     results = [message for message in active if isinstance(message, ToolResult)]
     gone = active[: len(active) - sent]
-    changed = dict.fromkeys(change.path for result in results for change in result.changes)
+    kept = [result for result in results if result.turn_id not in reverted]
+    changed = dict.fromkeys(change.path for result in kept for change in result.changes)
     read = {path: hash for path, hash in known_files.items() if not any(path.endswith(f"/{c}") for c in changed)}
     sections = [
         ("Plan:", [f"- [{item.status}] {item.text}" for item in plan]),

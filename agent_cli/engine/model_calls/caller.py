@@ -91,12 +91,14 @@ class ModelCall:
         """True while a request is recorded whose end is not."""
         self._saved = 0
         """Number of characters of text already on disk."""
+        self._is_void = False
+        """True if the text on disk has turned out to be reasoning."""
         self.shown = 0
         """Number of characters of text shown so far; a failure makes them void."""
 
     async def begin(self) -> None:
         """Record that a request is sent, so that a crash does not hide its possible cost."""
-        self._saved = 0
+        self._saved, self._is_void = 0, False
         sent = RequestSent(id=new_id("request"), turn_id=self._turn_id, kind=self._kind, model=self.name)
         saved = self._session.save(sent)
         self._is_open = True
@@ -108,11 +110,13 @@ class ModelCall:
         if not self.shows:
             return
         text = self._assembler.answer().text
-        if len(text) > self._saved:
-            piece = PartialAnswer(id=new_id("part"), turn_id=self._turn_id, text=text[self._saved :])
+        if len(text) > self._saved or self._is_void:
+            piece = PartialAnswer(
+                id=new_id("part"), turn_id=self._turn_id, text=text[self._saved :], is_anew=self._is_void
+            )
             with contextlib.suppress(StoreError):
                 saved = self._session.save(piece)
-                self._saved = len(text)
+                self._saved, self._is_void = len(text), False
                 await saved
 
     @property
@@ -137,7 +141,7 @@ class ModelCall:
                 self.first_token_s = self.elapsed_s()
         self._assembler.feed(event)
         if isinstance(event, TextWasThought) and not self.has_text:
-            self._saved = 0
+            self._saved, self._is_void = 0, self._is_void or self._saved > 0
 
     def failed(self, outcome: str, *, pause_s: float = 0.0, usage: Usage | None = None) -> None:
         """Record a failed attempt that will be retried after a pause."""

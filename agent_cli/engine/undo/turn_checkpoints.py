@@ -67,11 +67,15 @@ def refuse_elsewhere(records: Sequence[AnyRecord], turn_ids: Iterable[str], root
     Raises:
         FilesNotSaved: one did; the message names the directory.
     """
-    has_files = checkpoint_pairs(records)
+    pairs = checkpoint_pairs(records)
     for turn_id in turn_ids:
-        if turn_id in has_files and not is_at(there := root_of(records, turn_id), root):
-            words = _first_words(records, turn_id)
-            raise FilesNotSaved(f"the turn {words} changed files in {there}, and the session is in {root} now")
+        before, after = pairs.get(turn_id, ("", ""))
+        if before == after or is_at(there := root_of(records, turn_id), root):
+            continue
+        now = f"and the session is in {root} now"
+        if not os.path.isdir(there):
+            now = "which is gone; they can be restored when it is back"
+        raise FilesNotSaved(f"the turn {_first_words(records, turn_id)} changed files in {there}, {now}")
 
 
 def is_at(place: str, root: Path) -> bool:
@@ -154,18 +158,31 @@ def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
     return min(open_since) - _CLOCK_S if open_since else max(ended.values(), default=0.0)
 
 
+def _turns_beyond(records: Iterable[AnyRecord]) -> frozenset[str]:
+    """Return the turns that were about to write files that their checkpoints do not contain."""
+    return frozenset(each.turn_id for each in records if isinstance(each, CheckpointTaken) and each.uncovered)
+
+
 def list_rewind_points(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> tuple[RewindPoint, ...]:
     """Return the points to rewind to: before each turn that began with one of `prompts`, oldest first."""
     pairs, written, afterwards = checkpoint_pairs(records), written_files(records), _changed_afterwards(records)
+    undone, beyond = taken_back(records).files, _turns_beyond(records)
     humans = [r for r in records if is_prompt(r)]
     numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
     first: dict[str, UserMessage] = {}
     for message in prompts:
         first.setdefault(message.turn_id, message)
+
+    def files_of(turn_id: str) -> Literal["changed", "unchanged", "undone"]:
+        before, after = pairs.get(turn_id, ("", ""))
+        if before == after and turn_id not in afterwards | beyond and (before or turn_id not in written):
+            return "unchanged"
+        return "undone" if turn_id in undone else "changed"
+
     return tuple(
         RewindPoint(
             turn_id, numbers[turn_id], message.text, message.time, tuple(sorted(written.get(turn_id, ()))),
-            all(pairs.get(turn_id, ("", ""))) or turn_id in afterwards,
+            all(pairs.get(turn_id, ("", ""))) or turn_id in afterwards, files_of(turn_id),
         )
         for turn_id, message in first.items()
     )  # fmt: skip
@@ -218,7 +235,7 @@ def undo_moves(records: Sequence[AnyRecord], turn_ids: Iterable[str], *, undo: b
             raise FilesNotSaved(
                 f"the files of this turn cannot be restored because its checkpoint is incomplete: {words}"
             )
-        if before:
+        if before != after:
             only = written.get(turn_id, frozenset()) if turn_id in late else None
             left, target = (after, before) if undo else (before, after)
             moves.append(Move(left, target, only, foreign=foreign.get(turn_id, frozenset())))

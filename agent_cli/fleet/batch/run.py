@@ -3,10 +3,11 @@ next decision."""
 
 import asyncio
 import contextlib
+import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,7 +29,6 @@ from .schedule import HOPELESS, Retry, Schedule, TaskState
 if TYPE_CHECKING:
     from ..engines.queueing import Engine
 
-StopKind = Literal["interrupted", "terminated"]
 INVALID_LEFT = 9
 """Some tasks have no valid outcome; the same command tries them again."""
 _RENEW_S = 20.0
@@ -87,7 +87,8 @@ class BatchRun:
         self._wake = asyncio.Event()
         self._stopped = ""
         self._has_workers = True
-        self._stop_kind: StopKind | None = None
+        self._signal = 0
+        """The signal that stopped the batch, 0 for none."""
         self._refused = 0
         self._cancels: set[asyncio.Task[None]] = set()
         self._begun = time.time()
@@ -134,11 +135,12 @@ class BatchRun:
             waiting.cancel()
             self._wake.clear()
 
-    def stop(self, kind: StopKind) -> None:
-        """Start nothing more and ask running attempts to save and exit; the second call kills them."""
-        grace_s = _GRACE_S if self._stop_kind is None else 0.0
-        self._stop_kind = self._stop_kind or kind
-        self._no_more("stopped by the user" if kind == "interrupted" else "asked to end")
+    def stop(self, number: int) -> None:
+        """Start nothing more and ask running attempts to save and exit, because of a signal; the second call kills
+        them."""
+        grace_s = 0.0 if self._signal else _GRACE_S
+        self._signal = self._signal or number
+        self._no_more("stopped by the user" if number == signal.SIGINT else "asked to end")
         for key in tuple(self._running):
             self._cancel(key, grace_s)
 
@@ -312,22 +314,21 @@ class BatchRun:
     def _end(self) -> events.BatchEnd:
         counted = {state.task.id: state.spec_hash for state in self._schedule.states.values()}
         results = tuple(each for each in self._results if counted.get(each.id) == each.spec_hash)
-        stop = self._stop_kind
         return events.BatchEnd(
             tasks=self._batch.tasks,
             results=results,
-            exit_code=batch_exit_code(self._batch.tasks, results, stop or "", self._stopped),
+            exit_code=batch_exit_code(self._batch.tasks, results, self._signal, self._stopped),
             stopped=self._stopped,
             spent_usd=self._budget.spent,
             waited_s=sum(pace.waited_s for pace in self._paces.values()),
         )
 
 
-def batch_exit_code(tasks: Sequence[Task], results: Sequence[AttemptResult], stop: str, stopped: str) -> int:
-    """Return 130 or 143 if the batch was stopped, 3 if the provider refused the key, 5 if the budget ended it, 9
-    if tasks lack a valid outcome, 8 if some were not solved, else 0."""
-    if stop:
-        return EXIT_CODES["interrupted" if stop == "interrupted" else "terminated"]
+def batch_exit_code(tasks: Sequence[Task], results: Sequence[AttemptResult], number: int, stopped: str) -> int:
+    """Return 128 + `number` if this signal stopped the batch, 3 if the provider refused the key, 5 if the budget
+    ended it, 9 if tasks lack a valid outcome, 8 if some were not solved, else 0."""
+    if number:
+        return 128 + number
     last = results[-1] if results else None
     if stopped and last and last.error and last.error.kind in ("usage_error", "bad_model"):
         return EXIT_CODES["usage_error"]

@@ -116,7 +116,7 @@ class Retrying(msgspec.Struct, frozen=True):
 
 class TextWasThought(msgspec.Struct, frozen=True):
     """All text of this answer so far was reasoning, which the server did not tell apart, unless it ends within a
-    block of code."""
+    block of code or talks about the tags."""
 
     provider: str
     mark: str
@@ -124,8 +124,9 @@ class TextWasThought(msgspec.Struct, frozen=True):
 
     @staticmethod
     def holds_for(text: str) -> bool:
-        """Return True unless a text ends within a block of code."""
-        return text.count("```") % 2 == 0
+        """Return True unless a text ends within a block of code, or contains the tag that begins reasoning: where
+        a template has written it, it is not in the text."""
+        return text.count("```") % 2 == 0 and "<think>" not in text
 
 
 class Adjusted(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ process ends, in whatever way.
 import asyncio
 import errno
 import os
+import resource
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -257,7 +258,8 @@ class ProcessRunner:
                 if not _may_be_of_the_moment(failure) or last:
                     raise ProcessError(_why(argv[0], cwd, failure, wrap)) from failure
             except OSError as error:
-                raise ProcessError(f"cannot run {argv[0]}: {error.strerror or error}") from error
+                why = _too_few_files(error.errno) or error.strerror or error
+                raise ProcessError(f"cannot run {argv[0]}: {why}") from error
         raise AssertionError("unreachable")
 
     async def _connected(
@@ -391,6 +393,14 @@ def _why(program: str, cwd: Path, failure: NotStarted, wrap: "tuple[Any, ...] | 
         case "start" if absent:
             return f"cannot run {program}: the interpreter that its first line names was not found"
         case "program" | "start":
-            return f"cannot run {program}: {failure}"
+            return f"cannot run {program}: {_too_few_files(failure.number) or failure}"
         case _:
             return f"cannot run {program}: the helper process that starts commands is gone; try again"
+
+
+def _too_few_files(number: int | None) -> str:
+    """Return the reason for an error if this process may not open enough files; empty for another error. A limit
+    below the number that a file has in the program is reported as a bad descriptor."""
+    if number not in (errno.EMFILE, errno.EBADF):
+        return ""
+    return f"too few files may be open at once (ulimit -n says {resource.getrlimit(resource.RLIMIT_NOFILE)[0]})"

@@ -60,6 +60,8 @@ class FirstInput(msgspec.Struct, frozen=True):
     """The user's shell commands, in the session that was left, whose output goes with the next prompt."""
     draft: str = ""
     """Text for the input line, which is not sent."""
+    note: str = ""
+    """A message to print below a resumed conversation."""
 
 
 NOTHING = FirstInput()

@@ -249,5 +249,7 @@ def _choices(points: tuple[RewindPoint, ...]) -> list[Choice]:
 
 
 def _changed_files(each: RewindPoint) -> str:
+    if each.files != "changed":
+        return "files already undone" if each.files == "undone" else "no file changed"
     files = f"{len(each.changed)} files" if len(each.changed) > 1 else "".join(each.changed)
-    return lines.one_line(files, 60) or ("files changed" if each.has_checkpoint else "no file changed")
+    return lines.one_line(files, 60) or "files changed"

@@ -23,6 +23,7 @@ from agent_cli.protocol.operations import (
     UserCommand,
     UserInput,
 )
+from agent_cli.protocol.sanitize import clean
 
 from ..commands import registry
 from ..commands.api import Choice, CommandContext, ExitReason, FirstInput
@@ -104,7 +105,9 @@ class Conversation:
             await self.submit(UserInput(""))
 
     async def begin(self, first_input: FirstInput) -> None:
-        """Send the first input of a session."""
+        """Print the note, and send the first input of a session."""
+        if first_input.note:
+            self._context.say(clean(first_input.note))
         self._commands = first_input.commands + self._commands
         if run := first_input.commands:
             what = lines.one_line(f"!{run[0].command}", 60) if len(run) == 1 else f"{len(run)} of your !commands"

@@ -11,6 +11,8 @@ from ..text import lines
 
 _CAPTURE_CHARS = 500_000
 """Maximum number of characters kept at each end of an output."""
+_LINE_CHARS = 16_000
+"""Length from which a line is printed before its end has come: it may have none."""
 _FOR_ONE_LINE = re.compile(r"(cd|pushd|export|alias|source|\.)(?: [^;&|\n]*)?")
 """A command that changes only its own shell, which ends with the line."""
 
@@ -50,8 +52,9 @@ async def run_shell_command(
         nonlocal partial
         captured.feed(plain.feed(text, final))
         *whole, partial = (partial + sanitizer.feed(text, final)).split("\n")
-        if final and partial:
+        if (final and partial) or len(partial) > _LINE_CHARS:
             whole.append(partial)
+            partial = ""
         if whole:
             context.say("\n".join(line + "\x1b[0m" * ("\x1b" in line) for line in whole), wrap=False)
 

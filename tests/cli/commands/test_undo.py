@@ -266,6 +266,7 @@ def test_files_and_conversation_go_back_separately(changed: World, agent: Comman
     assert done.out.startswith("Undid (files only): change\n") and files(changed) == BEFORE
     assert agent.run("undo", "--code", "--dry-run").code == 1
     assert agent.run("redo", "--list").out == "  1  change (files only)\n"
+    assert agent.run("undo", "--list").out == "  1  change  (files already undone)\n"
     agent.run("redo")
     assert agent.run("undo", "--conversation") == Done(0, "Undid (conversation only): change\n", "")
     assert files(changed) == AFTER and "There is no turn" in agent.run("undo", "--list").out

@@ -16,7 +16,7 @@ from agent_cli.protocol.events import (
     TurnFailed,
 )
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from agent_cli.protocol.operations import Compact
+from agent_cli.protocol.operations import Compact, Rewind
 from agent_cli.session import history
 from tests.engine.harness import Engine, engine
 from tests.model.scripted import Entry, ScriptedModel, call, fail, say
@@ -234,6 +234,22 @@ async def test_the_plan_changed_files_and_the_directory_stay_in_the_summary(tmp_
         await it.prompt("last")
         assert "finish the parser" in texts(it)[0] and "p.py" in texts(it)[0]
         assert "Working directory of the next command:\n- src" in texts(it)[0]
+
+
+async def test_files_that_were_undone_are_not_named_as_changed(tmp_path: Path) -> None:
+    script = [
+        say(call("write_file", path="gone.py", content="x")), say("ok"),
+        say(call("write_file", path="kept.py", content="x")), say("ok " * 300),
+        say("S: short"),
+    ]  # fmt: skip
+    async with engine(tmp_path, *script, say("end"), mode="yolo") as it:
+        await it.prompt("start")
+        await it.do(Rewind(it.agent.rewind_points()[0].turn_id, "code"))
+        await it.prompt("go on")
+        await it.do(Compact())
+        await it.prompt("last")
+        said = texts(it)[0].splitlines()
+        assert "- kept.py" in said and "- gone.py" not in said
 
 
 def test_the_summary_names_failed_attempts_but_quotes_nobody_else() -> None:

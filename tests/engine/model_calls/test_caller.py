@@ -24,6 +24,7 @@ from agent_cli.protocol.operations import ChangeSettings, Interrupt, QuestionAns
 from agent_cli.protocol.records import CompactionSaved, ModelCalled, PartialAnswer
 from agent_cli.protocol.usage import Usage
 from agent_cli.session.costs import cache_collapse
+from agent_cli.session.history import cut_off_request
 from agent_cli.store.state.daily_spend import SpendLog
 from tests.engine.harness import engine
 from tests.model.scripted import Fail, Pause, Reply, ScriptedModel, Text, call, fail, hang, say
@@ -309,3 +310,16 @@ async def test_an_answer_after_text_that_was_reasoning_is_saved_from_its_beginni
         await attempt.save_partial()
         saved = [record.text for record in it.session.records if isinstance(record, PartialAnswer)]
         assert saved == ["why", "longer than that"]
+        assert (cut_off_request(it.session.records) or (None, None))[1] == "longer than that"
+
+
+async def test_reasoning_that_was_saved_as_text_does_not_come_back_after_a_crash(tmp_path: Path) -> None:
+    async with engine(tmp_path) as it:
+        attempt = ModelCall(it.session, it.model, "main", "t1", frozenset(), lambda entry: None)
+        await attempt.begin()
+        for text in ("why", " not"):
+            attempt.feed(TextPiece(text))
+            await attempt.save_partial()
+        attempt.feed(TextWasThought("p", "</think>"))
+        await attempt.save_partial()
+        assert (cut_off_request(it.session.records) or (None, None))[1] == ""

@@ -138,6 +138,22 @@ async def test_points_name_prompts_and_what_their_turns_saved(talk: Talk) -> Non
     assert all(point.time > 0 for point in points)
 
 
+async def test_points_tell_what_became_of_the_files(talk: Talk) -> None:
+    await talk.turn(4)
+    await talk.turn(5, a="3")
+    await talk.undoing.rewind("t3", "code")
+    await talk.turn(6, d="6")
+    await talk.turn(7, **{"../e": "7"})
+    assert [point.files for point in talk.undoing.points()] == [
+        "changed", "changed", "undone", "unchanged", "unchanged", "changed", "changed",
+    ]  # fmt: skip
+    await talk.undoing.undo(2)
+    await talk.undoing.redo()
+    assert [point.files for point in talk.undoing.points()][2:] == [
+        "undone", "unchanged", "unchanged", "changed", "changed",
+    ]  # fmt: skip
+
+
 async def test_what_somebody_changed_between_two_turns_stays_as_it_was_there(tmp_path: Path) -> None:
     talk = Talk(tmp_path)
     await talk.turn(1, a="1")

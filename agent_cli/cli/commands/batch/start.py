@@ -261,7 +261,7 @@ async def _with_signals(run: BatchRun, watcher: Watcher) -> BatchEnd:
 
     ticks = asyncio.ensure_future(ticking())
     try:
-        with signal_handlers({number: partial(run.stop, why) for number, why in ENDING.items()}):
+        with signal_handlers({number: partial(run.stop, number) for number in ENDING}):
             return await run.run()
     finally:
         ticks.cancel()

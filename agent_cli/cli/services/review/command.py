@@ -1,8 +1,6 @@
 """`agent review`, from its options to its output and exit code."""
 
 import asyncio
-import os
-import stat
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,8 +8,7 @@ from typing import Any
 
 from agent_cli.bootstrap.options import ParsedOptions, UsageError
 from agent_cli.bootstrap.setup import check_output_file
-from agent_cli.fs.files import replace_file
-from agent_cli.fs.waiting_io import WriteInterrupted, write_in_place
+from agent_cli.fs.waiting_io import WriteInterrupted, write_output
 from agent_cli.model.routing import MissingKey
 from agent_cli.model.types.base import ModelError
 from agent_cli.protocol.sanitize import clean, one_line
@@ -57,7 +54,7 @@ async def _reviewed(chosen: ParsedOptions, order: ReviewOrder) -> Review:
     if timeout_s := chosen.number("timeout"):
         asyncio.get_running_loop().call_later(timeout_s, stopper.stop, "time_limit")
     say = (lambda line: None) if chosen.flag("quiet") else _progress
-    with signal_handlers({number: partial(stopper.stop, why) for number, why in ENDING.items()}):
+    with signal_handlers({number: partial(stopper.stop, why, number) for number, why in ENDING.items()}):
         return await carry_out(review_setup(chosen), order, say, stopper)
 
 
@@ -101,13 +98,8 @@ def _told(review: Review, chosen: ParsedOptions, targets: list[tuple[str, str]])
 
 
 def _written(name: str, text: str) -> bool:
-    data = text.encode("utf-8", "backslashreplace")
-    is_file = Path(name).is_file() or not Path(name).exists()
     try:
-        if is_file and not os.path.abspath(name).startswith("/dev/"):
-            _replace(Path(os.path.realpath(name)), data)
-        else:  # a pipe or a device, whose real path may be no path, as that of /dev/stdout
-            write_in_place(name, data)
+        write_output(name, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         _progress(f"cannot write {name}: {error.strerror}")
         return False
@@ -115,21 +107,3 @@ def _written(name: str, text: str) -> bool:
         _progress(f"{name} was not written completely: nobody read it")
         return False
     return True
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Replace a file atomically: another review may be writing it, and somebody may be reading it.
-
-    Raises:
-        OSError: it cannot be written; its content is unchanged.
-    """
-    is_new = not path.exists()
-    path.open("ab").close()  # with the default mode of new files
-    try:
-        replace_file(path, data, mode=stat.S_IMODE(path.stat().st_mode))
-    except PermissionError:  # a writable file in a read-only folder
-        path.write_bytes(data)
-    except OSError:
-        if is_new:
-            path.unlink(missing_ok=True)
-        raise

@@ -131,6 +131,7 @@ async def carry_out(setup: Setup, order: ReviewOrder, say: Callable[[str], None]
                 await _until_stopped(run, stop)
         return msgspec.structs.replace(
             run.result(stop.reason),
+            signal=stop.signal,
             fail_on=order.fail_on,
             model=sessions.model,
             session_id=sessions.session_id,
