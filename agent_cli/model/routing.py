@@ -18,7 +18,16 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .catalog.catalog import model_info
 from .types.base import Memory, Model, ModelError, NotSent, Trace
-from .types.provider_table import ALIASES, BARE_NAMES, PROVIDERS, ProviderSpec, Quirks, Route, provider_spec
+from .types.provider_table import (
+    ALIASES,
+    BARE_NAMES,
+    PROVIDERS,
+    UNKNOWN,
+    ProviderSpec,
+    Quirks,
+    Route,
+    provider_spec,
+)
 from .wire.dialect import Dialect
 
 if TYPE_CHECKING:
@@ -100,7 +109,7 @@ def resolve(name: str, providers: Mapping[str, Provider], env: Mapping[str, str]
             for name, value in override.headers.items()
         },
         timeouts=override.timeouts,
-        quirks=Quirks(text_calls=True) if unknown_make else _quirks(spec, model, custom=custom),
+        quirks=UNKNOWN if unknown_make else _quirks(spec, model, custom=custom),
     )
 
 

@@ -55,6 +55,8 @@ class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True):
     """Number of characters of the answer's text before this block: providers require the original order back."""
     after_calls: int = 0
     """Number of calls of the answer before this block."""
+    field: str = ""
+    """Field of a message in which the server gave it, if it goes back in the same one."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

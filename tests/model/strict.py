@@ -38,7 +38,7 @@ class Flavour(NamedTuple):
 
 FLAVOURS = {
     "": Flavour(),
-    "plain": Flavour(ids=r".{1,40}", reasoning="never"),
+    "plain": Flavour(ids=r".{1,40}"),
     "deepseek": Flavour(reasoning="must"),
     "mistral": Flavour(ids=r"[a-zA-Z0-9]{9}", reasoning="never", answered=True),
     "alternating": Flavour(alternating=True),

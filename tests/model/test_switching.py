@@ -139,6 +139,7 @@ def proofs(body: Any) -> set[str]:
 
 
 OWN = {
+    "plain": {"hm plain"},
     "deepseek": {"hm deepseek"},
     "gemini": {"thought"},
     "claude": {"signed claude", "hidden claude"},

@@ -44,7 +44,7 @@ def message_tokens(message: Message) -> int:
         case AssistantMessage():
             size = text_tokens(message.text)
             size += sum(text_tokens(call.name + call.arguments) + 8 for call in message.calls)
-            size += sum(text_tokens(block.text) for block in message.reasoning if block.signature)
+            size += sum(text_tokens(block.text) for block in message.reasoning if block.signature or block.field)
         case ToolResult():
             size = text_tokens(message.text) + IMAGE_TOKENS * len(message.images)
     return size + _MESSAGE_OVERHEAD

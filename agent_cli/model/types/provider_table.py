@@ -32,6 +32,9 @@ class Quirks(msgspec.Struct, frozen=True):
     reasoning_details: bool = True
     """Blocks of reasoning that the server gave with an answer in `reasoning_details` or `thinking_blocks` are sent
     back with it."""
+    echoes_reasoning: bool = False
+    """Reasoning that the server gave as plain text is sent back with its answer, in the same field. Models that
+    reason between tool calls are trained to see it, and the server finds the conversation in its cache."""
     effort_field: Literal["", "reasoning_effort", "reasoning"] = "reasoning_effort"
     """Form in which the effort is sent: a plain field, `{"reasoning": {"effort": …}}`, or nowhere."""
     efforts: tuple[str, ...] = ("none", "minimal", "low", "medium", "high", "xhigh")
@@ -107,6 +110,9 @@ class Route(msgspec.Struct, frozen=True):
 
 _LOW_TO_HIGH = ("low", "medium", "high")
 _NO_EFFORT = Quirks(effort_field="")
+UNKNOWN = Quirks(echoes_reasoning=True, text_calls=True)
+"""Of servers that are not in the table."""
+_LOCAL = msgspec.structs.replace(UNKNOWN, efforts=_LOW_TO_HIGH)
 
 _ROWS = {
     "anthropic": ProviderSpec(
@@ -205,13 +211,13 @@ _ROWS = {
         base_url="http://127.0.0.1:1234/v1",
         local=True,
         start_with="`lms server start`",
-        quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
+        quirks=_LOCAL,
     ),
     "llamacpp": ProviderSpec(
         base_url="http://127.0.0.1:8080/v1",
         local=True,
         start_with="`llama-server -m MODEL.gguf --jinja`",
-        quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
+        quirks=_LOCAL,
     ),
     "hosted_vllm": ProviderSpec(
         base_url="http://127.0.0.1:8000/v1",
@@ -219,7 +225,7 @@ _ROWS = {
         key_vars=("HOSTED_VLLM_API_KEY", "VLLM_API_KEY"),
         local=True,
         start_with="`vllm serve MODEL --enable-auto-tool-choice`",
-        quirks=Quirks(efforts=_LOW_TO_HIGH, text_calls=True),
+        quirks=_LOCAL,
     ),
 }
 

@@ -12,7 +12,7 @@ from ...types.provider_table import Route
 from ..dialect import OUTPUT_LIMIT, Dialect, EncodedRequest
 from ..part_cache import PartCache
 from ..unsupported_parts import ANSWER_SCHEMA, EFFORT, ELSEWHERE, IN_A_TOOL, picture_fallbacks, schema_fallback
-from .reasoning_details import DETAILS, THINKING
+from .reasoning_details import DETAILS, REASONING_FIELDS, THINKING
 from .request import chat_body, roles_repeat
 from .stream import ChatStream
 
@@ -21,8 +21,7 @@ _NO_REASONING = "This server does not accept earlier reasoning; it is left out f
 _REASONING_BACK = "This server wants earlier reasoning sent back; it is from now on."
 _SHORTER = "The output limit is lowered to what this model takes."
 _MUST = r"reasoning_content.{0,60}(?:must|required|missing)|missing.{0,20}reasoning_content"
-_REASONING = frozenset({"reasoning_content", "reasoning"})
-_SENT_BACK = _REASONING | {DETAILS, THINKING}
+_SENT_BACK = {*REASONING_FIELDS, DETAILS, THINKING}
 _BY_TEMPLATE = (400, 422, 500)
 """Statuses of a server whose chat template raises an error."""
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -112,11 +111,11 @@ class ChatDialect(Dialect):
                 return any(_SENT_BACK & each.keys() for each in body["messages"])
             case "no_reasoning":
                 answers = (each for each in body["messages"] if each["role"] == "assistant")
-                return any(not _REASONING & answer.keys() for answer in answers)
+                return any(answer.keys().isdisjoint(REASONING_FIELDS) for answer in answers)
         return any(field in body for field in _FIELDS[fallback.name])
 
     def reader(self) -> ChatStream:
-        return ChatStream(self._route.provider)
+        return ChatStream(self._route.provider, echoes_reasoning=self._route.quirks.echoes_reasoning)
 
 
 def _has_image(parts: object) -> bool:

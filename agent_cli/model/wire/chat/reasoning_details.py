@@ -14,6 +14,8 @@ from ...types.json import Json, join_surrogates, text_of
 
 DETAILS, THINKING = "reasoning_details", "thinking_blocks"
 """Fields of a message."""
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+"""Fields with reasoning as plain text; which one depends on the server."""
 _TEXT_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary", "thinking": "thinking"}
 """Field with the readable text, by type of the block; other types have none."""
 _THINKING_TYPES = ("thinking", "redacted_thinking")

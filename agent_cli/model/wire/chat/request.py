@@ -19,7 +19,7 @@ from ..dialect import EncodedRequest, known_effort
 from ..images import sendable_images
 from ..part_cache import PartCache
 from ..parts import digest, object_text, plain_name
-from .reasoning_details import sent_details
+from .reasoning_details import REASONING_FIELDS, sent_details
 
 _NO_REASONING = " "
 """Placeholder for unknown reasoning. Providers that require the field refuse an empty one."""
@@ -77,6 +77,7 @@ def fitting(quirks: Quirks, learned: LearnedLimits) -> Quirks:
         quirks = msgspec.structs.replace(quirks, reasoning_field="reasoning_content")
     if "reasoning" in learned.refused:
         quirks = msgspec.structs.replace(quirks, reasoning_field="", reasoning_details=False)
+        quirks = msgspec.structs.replace(quirks, echoes_reasoning=False)
     if "repeated_roles" in learned.refused:
         quirks = msgspec.structs.replace(quirks, alternates=True)
     return quirks
@@ -194,6 +195,10 @@ def _assistant(message: AssistantMessage, quirks: Quirks, route: Route) -> Json:
         sent[quirks.reasoning_field] = own or _NO_REASONING
     if quirks.reasoning_details and message.model == route.name:  # a gateway's models cannot verify each other's
         sent |= sent_details(message.reasoning, provider)
+    if quirks.echoes_reasoning and message.model == route.name:
+        for block in message.reasoning:
+            if block.provider == provider and block.field in REASONING_FIELDS:
+                sent[block.field] = sent.get(block.field, "") + block.text
     if message.calls:
         own_calls = message.model.partition("/")[0] == provider
         numbered = enumerate(message.calls)

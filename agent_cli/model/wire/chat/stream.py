@@ -29,7 +29,7 @@ from ...types.classify import no_answer
 from ...types.json import Json, join_surrogates, object_of, text_of
 from ..event_stream import EventStream, SurrogateJoiner, TextBuffer, count_of, usage_of
 from ..think_tags import CLOSE, STARTS, ThinkTags
-from .reasoning_details import DETAILS, THINKING, DetailCollector
+from .reasoning_details import DETAILS, REASONING_FIELDS, THINKING, DetailCollector
 
 _FINISHES: dict[str, Finish] = {
     "stop": "stop",
@@ -71,8 +71,11 @@ _FAILED_FINISHES: dict[str, ErrorKind] = {
 class ChatStream(EventStream):
     """Parser for one response: feed it bytes, then call `end`."""
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, *, echoes_reasoning: bool = False) -> None:
+        """With `echoes_reasoning`, the field in which reasoning comes is stored with it."""
         super().__init__(provider)
+        self._echoes_reasoning = echoes_reasoning
+        self._field = ""
         self._sorter = CallAssembler()
         self._reasoning = TextBuffer()
         self._details = DetailCollector()
@@ -101,6 +104,8 @@ class ChatStream(EventStream):
             raise self._failed(choice)
         delta = choice.get("delta")
         if isinstance(delta, dict):
+            if self._echoes_reasoning:
+                self._field = next((field for field in REASONING_FIELDS if delta.get(field)), self._field)
             yield from self._delta(delta)
         if not (finish := str(choice.get("finish_reason") or "")):
             return
@@ -141,7 +146,7 @@ class ChatStream(EventStream):
     def _reasoning_done(self) -> Iterator[ModelEvent]:
         if self._reasoning:
             if not self._details.has_text:
-                yield ReasoningDone(Reasoning(text=str(self._reasoning), provider=self._provider))
+                yield ReasoningDone(Reasoning(str(self._reasoning), provider=self._provider, field=self._field))
             self._reasoning = TextBuffer()
 
     def _may_be_thought(self, text: str, *, is_last: bool) -> Iterator[ModelEvent]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent_cli.model.http_model import encode
 from agent_cli.model.types.base import LearnedLimits, ModelRequest, ToolSpec
 from agent_cli.model.types.json import Json
-from agent_cli.model.types.provider_table import PROVIDERS, Quirks, Route
+from agent_cli.model.types.provider_table import PROVIDERS, UNKNOWN, Quirks, Route
 from agent_cli.model.wire.chat.request import chat_body
 from agent_cli.model.wire.dialect import known_effort
 from agent_cli.protocol.messages import (
@@ -120,6 +120,26 @@ def test_reasoning_goes_back_only_where_it_is_wanted_and_only_one_s_own() -> Non
     answers = [message for message in sent if message["role"] == "assistant"]
     assert [answer["reasoning_content"] for answer in answers] == ["hm ", " "]
     assert all("reasoning_content" not in message for message in messages_of(request(), Quirks(), "deepseek"))
+
+
+def test_plain_reasoning_goes_back_in_the_field_in_which_the_same_model_of_a_server_gave_it() -> None:
+    blocks = [
+        Reasoning("hm", provider="lab", field="reasoning"),
+        Reasoning(" ok", provider="lab", field="reasoning"),
+    ]
+    others = [Reasoning("tags", provider="lab"), Reasoning("x", provider="y", field="reasoning")]
+    thought = AssistantMessage(id="a", text="I look.", reasoning=(*blocks, *others), model="lab/m")
+    named = msgspec.structs.replace(
+        thought, reasoning=(Reasoning("so", provider="lab", field="reasoning_content"),)
+    )
+    asked = request(thought, named, msgspec.structs.replace(named, model="lab/other"))
+    first, second, third = messages_of(asked, UNKNOWN, "lab")[1:]
+    assert first == {"role": "assistant", "content": "I look.", "reasoning": "hm ok"}
+    assert second == {"role": "assistant", "content": "I look.", "reasoning_content": "so"}
+    assert third == {"role": "assistant", "content": "I look."}
+    assert messages_of(asked, Quirks(), "lab")[1:] == [third, third, third]
+    refused = body_of(asked, UNKNOWN, "lab", LearnedLimits(refused=("reasoning",)))
+    assert refused["messages"][1:] == [third, third, third]
 
 
 def test_call_ids_fit_the_provider_and_stay_paired() -> None:

@@ -5,9 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.model.assemble import Assembler
-from agent_cli.model.types.base import Finished, ModelError, ModelEvent, TextPiece, TextWasThought, UsageReport
+from agent_cli.model.types.base import (
+    Finished,
+    ModelError,
+    ModelEvent,
+    ReasoningDone,
+    TextPiece,
+    TextWasThought,
+    UsageReport,
+)
 from agent_cli.model.wire.chat.stream import ChatStream, read_usage
 from agent_cli.model.wire.think_tags import LoneClose
+from agent_cli.protocol.messages import Reasoning
 from agent_cli.protocol.usage import Usage
 from tests.model.streams import LONE_ENDS, calls, delta, entry
 from tests.rows import each_row
@@ -26,6 +35,21 @@ def test_reasoning_whose_beginning_the_template_wrote_is_told_apart_where_that_i
     stream.lone_close = LoneClose()
     assert [*stream.feed(text.encode()), *stream.end()] == expected
     assert not [event for event in events(text.encode()) if isinstance(event, TextWasThought)]
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+def test_the_field_of_reasoning_is_kept_where_it_goes_back(field: str) -> None:
+    sent = delta(**{field: "hm"}) + delta("stop", content="yes")
+    stream = ChatStream("lab", echoes_reasoning=True)
+    got = [*stream.feed(sent.encode()), *stream.end()]
+    assert ReasoningDone(Reasoning("hm", provider="lab", field=field)) in got
+    assert ReasoningDone(Reasoning("hm", provider="openai")) in events(sent.encode())
+
+
+def test_thoughts_between_tags_came_in_no_field() -> None:
+    stream = ChatStream("lab", echoes_reasoning=True)
+    got = [*stream.feed(delta("stop", content="<think>hm</think>yes").encode()), *stream.end()]
+    assert ReasoningDone(Reasoning("hm", provider="lab")) in got
 
 
 def test_an_error_carries_the_usage_known_by_then() -> None:
