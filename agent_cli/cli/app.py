@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from agent_cli import __version__
-from agent_cli.bootstrap.options import TABLES, UsageError
+from agent_cli.bootstrap.options import TABLES, ParsedOptions, UsageError
 from agent_cli.protocol.stop_reason import USAGE
 
 from .services.completion import declare, keyword, option_parameter, session_ids, shared, with_options
@@ -195,20 +195,26 @@ def demo() -> int:
     return run_demo()
 
 
-@app.command(cls=_Command)
+@app.command("doctor", cls=_Command)
+@with_options(*shared("cd", "model"))
 def doctor(
     files: Annotated[
         bool,
         typer.Option("--files", help="List the files that are read or skipped here, with reason and tokens."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --files: as JSON.")] = False,
+    *,
+    given: dict[str, Any],
 ) -> int:
     """Check whether a task could run here, and what is missing."""
+    from agent_cli.bootstrap.setup import Setup
+
     from .commands.diagnostics.doctor import list_files, run_doctor
 
     if as_json and not files:
         raise UsageError("--json needs --files: write `agent doctor --files --json`")
-    return list_files(as_json=as_json) if files else run_doctor()
+    setup = Setup(ParsedOptions("agent", given))
+    return list_files(setup, as_json=as_json) if files else run_doctor(setup)
 
 
 @app.command("replay", cls=_Command)

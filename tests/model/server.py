@@ -110,6 +110,8 @@ class Server:
         are body fields a strict server lets through; `flavour` is one of `strict.FLAVOURS`."""
         self._replies = list(replies)
         self._models = tuple(models)
+        self.model_facts: dict[str, dict[str, Any]] = {}
+        """More fields of a listed model, by its name."""
         self._then = then
         self._strict = strict
         self._extra_fields = extra_fields
@@ -178,7 +180,12 @@ class Server:
         """One request; whether the connection stays open."""
         request = await _read_request(reader)
         if request.path.endswith("/models"):
-            listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self._models]}
+            listed = {
+                "object": "list",
+                "data": [
+                    {"id": name, "object": "model", **self.model_facts.get(name, {})} for name in self._models
+                ],
+            }
             return await _send(writer, Reply(body=listed), _CHAT, bytearray())
         reply, request, wire = self._choose(request)
         self.requests.append(request)

@@ -17,6 +17,7 @@ from agent_cli.model.catalog.catalog import known
 from agent_cli.model.routing import bad_addresses, probe_of, resolve
 from agent_cli.model.types.base import ModelError
 from agent_cli.model.types.info import FIGURES, ModelInfo, Source
+from agent_cli.model.types.provider_table import provider_spec
 from agent_cli.protocol.usage import LearnedLimits
 
 from ..services.completion import model_names
@@ -58,6 +59,8 @@ def models_command(
         print("\n".join(_table(lines)))
     else:
         print(f"no known model has {query!r} in its name; any name that your provider knows can be used")
+        if query in setup.config.providers or ((spec := provider_spec(query)) is not None and spec.local):
+            print(f"The server of {query} gave no list. `agent doctor -m {query}/MODEL` tells why.")
     return 0
 
 

@@ -15,16 +15,16 @@ from ..sessions.output import print_json
 _PATH_WIDTH = 60
 
 
-def run_doctor() -> int:
+def run_doctor(setup: Setup) -> int:
     """Run all checks; return 0 only if a task could run."""
-    return asyncio.run(_check_all(Setup()))
+    return asyncio.run(_check_all(setup))
 
 
-def list_files(*, as_json: bool) -> int:
+def list_files(setup: Setup, *, as_json: bool) -> int:
     """Print each file that is read here, awaits the user's trust or is ignored."""
     from ...services.extensions.file_report import file_lines
 
-    found = file_lines(Setup())
+    found = file_lines(setup)
     if as_json:
         print_json(found)
         return 0

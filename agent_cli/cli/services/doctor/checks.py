@@ -18,7 +18,7 @@ from agent_cli.config.layer import ConfigError
 from agent_cli.fs.which import program
 from agent_cli.model import routing
 from agent_cli.model.http_model import NativeModel
-from agent_cli.model.types.base import ModelError
+from agent_cli.model.types.base import Model, ModelError
 from agent_cli.protocol.sanitize import one_line
 from agent_cli.sandbox.process.runner import ProcessError, ProcessRunner
 from agent_cli.sandbox.profile.confinement import EnforcedLevel
@@ -28,6 +28,8 @@ from ..extensions.unused_files import unused_files, unused_files_of_user
 from .endpoint import Finding, examine
 
 _ENOUGH_MB = 100
+_SERVER_S = 0.5
+"""Seconds to wait for a server's figures."""
 _INDENT = " " * 6
 _KEPT = ("held", "asks, held", "refused")
 """How a promise may be kept such that nothing more needs to be said about it."""
@@ -140,7 +142,7 @@ async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
         yield Finding("FAIL", "model", text, _todo(error, setup, "model"))
         return
     named = setup.loaded.place("model") if setup.config.model else "the first that can be used"
-    size = model.info.context_window
+    size = await _window(name, model, setup, environment)
     window = f"window {size:,} tokens" if size else "window unknown"
     yield Finding("ok", "model", f"{name} ({named}), {window}{_key(name, setup, environment)}")
     for problem in environment.problems:
@@ -153,6 +155,15 @@ async def _model(setup: Setup) -> AsyncGenerator[Finding, None]:
     elif not name.startswith(f"{routing.REPLAY}/"):
         yield Finding("note", "http", "this provider is reached through LiteLLM; the way to it was not tried")
     await model.aclose()
+
+
+async def _window(name: str, model: Model, setup: Setup, environment: KeyedEnvironment) -> int | None:
+    """Return the size of a model's context window; its server is asked if nothing else tells."""
+    if model.info.context_window or not isinstance(model, NativeModel):
+        return model.info.context_window
+    probe = routing.probe_of(routing.resolve(name, setup.config.providers, environment), setup.config)
+    await probe.ask(_SERVER_S)
+    return probe.info.context_window
 
 
 def _todo(error: Exception, setup: Setup, key: str) -> str:

@@ -48,6 +48,21 @@ def test_doctor_is_content_where_a_task_could_run(world: World) -> None:
     assert world.bodies() == []
 
 
+def test_another_model_and_folder_are_checked_as_a_task_there_would_use_them(world: World) -> None:
+    (other := world.work / "other").mkdir()
+    (world.config / "config.yaml").write_text(
+        f"providers: {{lab: {{base_url: {world.server.url}}}, gone: {{base_url: 'http://127.0.0.1:1/v1'}}}}\n",
+        encoding="utf-8",
+    )
+    world.server.model_facts = {"mock": {"meta": {"n_ctx": 4096}}}
+    done = world.run("doctor", "-m", "lab/mock", "-C", str(other))
+    assert line(done, "model") == "ok    model: lab/mock (--model), window 4,096 tokens"
+    done = world.run("doctor", "--model", "gone/x")
+    assert done.code == 1 and line(done, "tcp").startswith("FAIL  tcp: ")
+    listed = world.run("models", "gone")
+    assert listed.out.endswith("The server of gone gave no list. `agent doctor -m gone/MODEL` tells why.\n")
+
+
 def test_doctor_names_what_is_there_and_not_used(world: World) -> None:
     (world.work / ".cursorrules").write_text("x", encoding="utf-8")
     (world.work / ".claude/output-styles").mkdir(parents=True)
