@@ -120,7 +120,8 @@ class AgentsTool(BasicTool):
     def _read(self, child: Child) -> ToolOutcome:
         if child.result is None:
             steps = counted(child.steps, "step")
-            return ToolOutcome(text=f"{child.plan.name} is {child.state}, {steps}. {child.line}".strip())
+            said = f"{child.plan.name} is {child.state}, {steps}. {child.line}".strip()
+            return ToolOutcome(text=said, untrusted=child.untrusted)
         child.is_reported = True
         return outcome(child, child.result)
 
