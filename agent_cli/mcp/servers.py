@@ -11,7 +11,7 @@ from agent_cli.tools.kit.base import Tool
 from agent_cli.tools.kit.output import counted
 
 from .catalog.offer_store import OfferStore
-from .catalog.tool_selection import allowed_tools, as_new, catalogue, entries, is_always, tokens
+from .catalog.tool_selection import allowed_tools, as_new, entries, is_always, tokens
 from .connection import Connect, Connection, Sample
 from .tools.find_tools import CallTool, FindTools
 from .tools.server_tool import ServerTool
@@ -74,7 +74,7 @@ class Servers:
             for name, each in self.connections.items()
             if each.known
         }
-        return FindTools(catalogue(servers, summaries), self.entries, self.learn)
+        return FindTools(servers, summaries, self.entries, self.learn)
 
     def usable(self) -> tuple[Connection, ...]:
         """Return the servers that may be used now."""

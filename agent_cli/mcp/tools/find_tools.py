@@ -2,7 +2,7 @@
 these two is fixed when the session begins."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -10,8 +10,18 @@ import msgspec
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import visible
-from agent_cli.tools.kit.base import BasicTool, ForeignTool, NamesTool, Tool, ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.kit.base import (
+    BasicTool,
+    ForeignTool,
+    LeadsToTools,
+    NamesTool,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutcome,
+)
 
+from ..catalog.tool_selection import catalogue
 from ..types.offer import Entry
 from .schemas import object_schema
 from .server_tool import described
@@ -19,6 +29,7 @@ from .server_tool import described
 if TYPE_CHECKING:
     from ..catalog.search import ToolIndex
 
+_OF_SERVERS = "mcp__"
 _FOUND = 8
 _MOST_FOUND = 20
 _DESCRIPTION_CHARS = 600
@@ -40,27 +51,40 @@ class FindParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(description="8 unless given", ge=1, le=_MOST_FOUND)] = _FOUND
 
 
-class FindTools(BasicTool):
+class FindTools(BasicTool, LeadsToTools):
     """Finds tools of servers."""
 
     name = "find_tools"
+    leads_to = _OF_SERVERS
     label = "Find tools"
     Params = FindParams
     result_kind: ResultKind = "summary"
 
     def __init__(
         self,
-        catalogue: str,
+        servers: Mapping[str, Sequence[Entry]],
+        summaries: Mapping[str, str],
         entries: Callable[[], Sequence[Entry]],
         learn: Callable[[], Awaitable[tuple[str, ...]]],
     ) -> None:
-        """Create the tool. `entries` returns the tools known at the time of a search; `learn` connects to unknown
-        servers, and returns why some cannot be used."""
-        self.description = _ABOUT + catalogue
+        """Create the tool. The model is told of `servers` with their tools, and what they say of themselves.
+        `entries` returns the tools known at the time of a search; `learn` connects to unknown servers, and returns
+        why some cannot be used."""
+        self.description = _ABOUT + catalogue(servers, summaries)
+        self._servers = servers
+        self._summaries = summaries
         self._entries = entries
         self._learn = learn
         self._indexed: tuple[Entry, ...] = ()
         self._index: ToolIndex | None = None
+
+    def narrowed(self, allows: Callable[[str], bool]) -> "FindTools":
+        def allowed(found: Sequence[Entry]) -> list[Entry]:
+            return [each for each in found if allows(each.name)]
+
+        servers = {name: allowed(found) for name, found in self._servers.items()}
+        kept = {name: left for name, left in servers.items() if left or not self._servers[name]}
+        return FindTools(kept, self._summaries, lambda: allowed(self._entries()), self._learn)
 
     def title(self, params: FindParams) -> str:
         return params.query
@@ -71,6 +95,7 @@ class FindTools(BasicTool):
         found = await asyncio.to_thread(self._found, entries, params)  # ten thousand tools take a second
         if not found:
             none = f"None of {len(entries)} tools fits. Try other words for what it should do."
+            none = none if entries else "There are no tools to find."
             return ToolOutcome(text="\n".join((none, *problems)))
         names = ", ".join(entry.name for entry in found)
         return ToolOutcome(text="\n\n".join((*_shown(found), *problems)), display=names)
@@ -92,10 +117,11 @@ class CallParams(msgspec.Struct, frozen=True):
     arguments: dict[str, Any] = {}
 
 
-class CallTool(BasicTool, ForeignTool, NamesTool):
+class CallTool(BasicTool, ForeignTool, NamesTool, LeadsToTools):
     """Calls a tool that was found; from then on the call counts as that tool's."""
 
     name = "call_tool"
+    leads_to = _OF_SERVERS
     label = "Call"
     description = "Call a tool that find_tools found, by its full name."
     Params = CallParams
@@ -134,7 +160,13 @@ class CallTool(BasicTool, ForeignTool, NamesTool):
         return tool, tool.read_arguments(params.arguments)  # type: ignore[attr-defined]
 
     def unknown(self, name: str) -> str:
-        return self._unknown(name) if name.startswith("mcp__") else ""
+        return self._unknown(name) if name.startswith(_OF_SERVERS) else ""
+
+    def narrowed(self, allows: Callable[[str], bool]) -> "CallTool":
+        return CallTool(
+            lambda name: self._find(name) if allows(name) else None,
+            lambda name: self._unknown(name) if allows(name) else f"{name} is not among your tools.",
+        )
 
     def title(self, params: CallParams) -> str:
         return params.name
