@@ -47,6 +47,20 @@ def claude(folder: Path, **events: list[dict[str, Any]]) -> Path:
 DENY = "print('not today', file=sys.stderr); sys.exit(2)"
 
 
+@pytest.mark.parametrize("which", [{"match": "shell"}, {"if": "shell(touch made)"}])
+def test_a_hook_on_commands_refuses_what_is_typed_into_a_shell(world: World, which: dict[str, str]) -> None:
+    guard = hook(world, "guard", f"if 'made' in given['tool_input']['command']: {DENY}")
+    configure(world, PreToolUse=[{**which, "command": guard}])
+    typed = [Call("jobs", {"action": "send", "job": "1", "text": f"{line}\n"}) for line in ("touch made", "true")]
+    world.script(
+        Reply(calls=(Call("shell", {"command": "sh", "background": True}),)), Reply(calls=tuple(typed)),
+        Reply(text="I could not."),
+    )  # fmt: skip
+    assert world.run("run", "go", "--mode", "yolo").code == 6
+    assert [record["status"] for record in world.records("tool_result")] == ["ok", "denied", "ok"]
+    assert not (world.work / "made").exists()
+
+
 def test_a_hook_refuses_a_call_and_the_model_reads_why(world: World) -> None:
     configure(world, PreToolUse=[{"match": "shell", "command": hook(world, "guard", DENY)}])
     world.script(
