@@ -23,6 +23,7 @@ from .types.client import (
     ServerError,
     ServerGone,
     SessionEnded,
+    Unanswered,
 )
 from .types.definition import ServerDefinition
 from .types.offer import CallOutcome, ToolDefinition
@@ -204,7 +205,8 @@ class Connection(Handlers):
                 if not was_taken and self._starts:
                     self._starts.pop()  # it did not die
                 if is_last or (was_taken and not may_repeat):
-                    raise ServerError(self._in_words(error)) from error
+                    kind = Unanswered if was_taken else ServerError
+                    raise kind(self._in_words(error)) from error
             except LoginNeeded as error:
                 self._drop(client)
                 self.state, self.error = "login needed", str(error)

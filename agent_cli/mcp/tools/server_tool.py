@@ -21,7 +21,7 @@ from agent_cli.tools.kit.base import (
 from agent_cli.tools.kit.output import bounded, keep_whole, opened_by, result_tokens
 
 from ..catalog.changes import changed_parts, definition_diff
-from ..types.client import ServerError
+from ..types.client import ServerError, Unanswered
 from ..types.definition import ServerDefinition
 from ..types.offer import CallOutcome, Entry, ToolDefinition
 from .elicitation import asked_in_session
@@ -149,6 +149,9 @@ class ServerTool(ForeignTool, NeedsPreparation):
         try:
             with self._link.asking(elicit):
                 outcome = await self._link.call(now, params.values, context.emit)
+        except Unanswered as error:
+            look = "" if now.may_be_repeated else " It may have done it all the same: look before you repeat it."
+            raise ToolError(f"{error}{look}") from error
         except ServerError as error:
             raise ToolError(str(error)) from error
         return self._result(outcome, context)

@@ -226,6 +226,18 @@ async def test_a_call_is_not_repeated_on_a_server_that_came_back_changed(demo: D
         assert result.status == "failed" and "came back with another definition of echo" in result.text
 
 
+async def test_of_a_call_without_an_answer_the_model_is_told_that_it_may_have_had_an_effect(demo: Demo) -> None:
+    unanswered = call("mcp__demo__slow", seconds=60), call("mcp__demo__crash"), call("mcp__demo__fail")
+    demo.definition = msgspec.structs.replace(demo.definition, idle_timeout_s=1)
+    await demo.met()
+    async with demo.session(*(say(each) for each in unanswered), say("done"), rules=ALLOW) as it:
+        await it.prompt("go")
+        slow, crashed, failed = (each.text for each in results(it))
+    assert "did not answer within" in slow and "ended with exit code 3" in crashed
+    assert all("It may have done it all the same" in each for each in (slow, crashed))
+    assert "may have done it" not in failed
+
+
 async def test_a_long_result_is_cut_to_the_servers_bound_and_kept_whole(demo: Demo) -> None:
     demo.definition = msgspec.structs.replace(demo.definition, max_result_tokens=200)
     big = call("mcp__demo__big", size=50_000)
