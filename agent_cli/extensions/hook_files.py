@@ -176,7 +176,8 @@ def _content_of(path: Path, source: str, notes: list[str], most_bytes: int = _MA
     try:
         return parse_toml(data) if path.suffix == ".toml" else json_with_comments(data)
     except (ValueError, msgspec.DecodeError, RecursionError) as error:
-        notes.append(f"{source} is left out: {error}")
+        what = "not valid TOML: " if path.suffix == ".toml" else ""
+        notes.append(f"{source} is left out: {what}{error}")
         return None
 
 
