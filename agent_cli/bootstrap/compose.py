@@ -101,7 +101,7 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
     children = _Children(setup, env, front, log, tracing)
     if draft is None:
         listed = skills.catalogue(window) if skills and skill_tools else ""
-        draft = fresh(setup, model, parts.prompts.system(registry.names, listed), identifier, path)
+        draft = fresh(setup, model, _system(parts, registry, listed), identifier, path)
     if skills and skill_tools:
         parts.prompts.facts.append(skills.news(draft.header))
     opened = parts.assembled(model, draft, (*problems, *env.problems, *_about_project(setup)), log)
@@ -222,7 +222,8 @@ class _Children:
     ) -> "SystemPrompt":
         skills = skills_of(self._setup) if "skill" in registry.names else None
         window = model.info.context_window or DEFAULT_WINDOW
-        prompt = parts.prompts.system(registry.names, skills.catalogue(window) if skills else "")
+        listed = skills.catalogue(window) if skills else ""
+        prompt = _system(parts, registry, listed)
         role = f"# Your role\n{_ROLE}\n\n{plan.type.instructions}".rstrip()
         return msgspec.structs.replace(prompt, text=f"{prompt.text}\n\n{role}")
 
@@ -301,6 +302,16 @@ def _servers(
     from .mcp_servers import open_servers
 
     return open_servers(setup, processes, confine)
+
+
+def _system(parts: SessionBuilder, registry: Registry, listed: str) -> "SystemPrompt":
+    """Return the system prompt of a new session, with the `listed` skills and what MCP servers say about their
+    tools that are in every request."""
+    if not any(name.startswith("mcp__") for name in registry.names):
+        return parts.prompts.system(registry.names, listed)
+    from agent_cli.mcp.tools.server_tool import introduction
+
+    return parts.prompts.system(registry.names, listed, introduction(registry.tools))
 
 
 def _tracing(setup: Setup, identifier: str) -> "Tracing | None":

@@ -255,6 +255,11 @@ class Connection(Handlers):
     def roots(self) -> tuple[str, ...]:
         return self._roots
 
+    @property
+    def instructions(self) -> str:
+        """What the server says about its tools, as approved by the user; empty for nothing."""
+        return (self.known.instructions or "").strip() if self.known else ""
+
     def approved(self, name: str) -> ToolDefinition | None:
         """Return a tool as approved by the user; None if it was not approved."""
         return self.known.approved.get(name) if self.known else None

@@ -69,12 +69,7 @@ class Servers:
         servers: Mapping[str, Sequence[Entry]] = {
             name: self._entries_of(each) for name, each in self.connections.items() if self._is_usable(each)
         }
-        summaries = {
-            name: (each.known.instructions or "").strip().split("\n")[0]
-            for name, each in self.connections.items()
-            if each.known
-        }
-        return FindTools(servers, summaries, self.entries, self.learn)
+        return FindTools(servers, lambda name: self.connections[name].instructions, self.entries, self.learn)
 
     def usable(self) -> tuple[Connection, ...]:
         """Return the servers that may be used now."""

@@ -92,3 +92,25 @@ def test_a_sub_agent_finds_and_calls_those_tools_of_servers_that_its_type_has(
     assert offered(world, 1) == tools
     found, called = world.messages(3, "tool")
     assert ("mcp__demo__echo\n" in found) == ("hello" in called) == may
+
+
+SAYS = '<server name="demo">\nUse echo first.\n</server>'
+
+
+def test_what_a_server_says_about_its_tools_comes_with_them(world: World) -> None:
+    """With the first result of a search, and in the system prompt once its tools are in every request: also for a
+    sub-agent that has one of them."""
+    configure(world, rules=ALLOW)
+    search = Reply(calls=(Call("find_tools", {"query": "echo"}),))
+    world.script(search, search, Reply(text="done"))
+    assert world.run("run", "go").code == 0
+    assert [SAYS in each for each in world.messages(-1, "tool")] == [True, False]
+    (world.config / "agents").mkdir()
+    for name, tools in (("one", "mcp__demo__echo"), ("other", "read_file")):
+        text = f"---\ntools: {tools}\n---\nUse them.\n"
+        (world.config / "agents" / f"{name}.md").write_text(text, encoding="utf-8")
+    starts = [Reply(calls=(Call("agent", {"task": "Go.", "type": name}),)) for name in ("one", "other")]
+    world.script(starts[0], Reply(text="Gone."), starts[1], Reply(text="Gone."), Reply(text="done"))
+    assert world.run("run", "go").code == 0
+    systems = [body["messages"][0]["content"] for body in world.bodies()[-5:]]
+    assert [SAYS in systems[at] for at in (0, 1, 3)] == [True, True, False]

@@ -24,7 +24,7 @@ from agent_cli.tools.kit.base import (
 from ..catalog.tool_selection import catalogue
 from ..types.offer import Entry
 from .schemas import object_schema
-from .server_tool import described
+from .server_tool import described, server_words
 
 if TYPE_CHECKING:
     from ..catalog.search import ToolIndex
@@ -63,16 +63,18 @@ class FindTools(BasicTool, LeadsToTools):
     def __init__(
         self,
         servers: Mapping[str, Sequence[Entry]],
-        summaries: Mapping[str, str],
+        said: Callable[[str], str],
         entries: Callable[[], Sequence[Entry]],
         learn: Callable[[], Awaitable[tuple[str, ...]]],
     ) -> None:
-        """Create the tool. The model is told of `servers` with their tools, and what they say of themselves.
+        """Create the tool. The model is told of `servers` with their tools, and what they say about these.
         `entries` returns the tools known at the time of a search; `learn` connects to unknown servers, and returns
         why some cannot be used."""
-        self.description = _ABOUT + catalogue(servers, summaries)
+        self.description = _ABOUT + catalogue(servers, {name: said(name).split("\n")[0] for name in servers})
         self._servers = servers
-        self._summaries = summaries
+        self._said = said
+        self._told: set[str] = set()
+        """Servers whose instructions were in a result."""
         self._entries = entries
         self._learn = learn
         self._indexed: tuple[Entry, ...] = ()
@@ -84,7 +86,7 @@ class FindTools(BasicTool, LeadsToTools):
 
         servers = {name: allowed(found) for name, found in self._servers.items()}
         kept = {name: left for name, left in servers.items() if left or not self._servers[name]}
-        return FindTools(kept, self._summaries, lambda: allowed(self._entries()), self._learn)
+        return FindTools(kept, self._said, lambda: allowed(self._entries()), self._learn)
 
     def title(self, params: FindParams) -> str:
         return params.query
@@ -98,7 +100,14 @@ class FindTools(BasicTool, LeadsToTools):
             none = none if entries else "There are no tools to find."
             return ToolOutcome(text="\n".join((none, *problems)))
         names = ", ".join(entry.name for entry in found)
-        return ToolOutcome(text="\n\n".join((*_shown(found), *problems)), display=names)
+        return ToolOutcome(text="\n\n".join((*_shown(found), *self._words(found), *problems)), display=names)
+
+    def _words(self, found: Sequence[Entry]) -> Iterator[str]:
+        """Yield what the servers of the found tools say about them, once for each."""
+        for server in dict.fromkeys(entry.server for entry in found if entry.server not in self._told):
+            self._told.add(server)
+            if words := server_words(server, self._said(server)):
+                yield words
 
     def _found(self, entries: tuple[Entry, ...], params: FindParams) -> list[Entry]:
         """Return the tools that match a query; a full tool name returns only that tool."""

@@ -30,7 +30,7 @@ async def learn_nothing() -> tuple[str, ...]:
 
 
 def finder(tools: Sequence[ToolDefinition]) -> FindTools:
-    return FindTools({}, {}, lambda: entries("demo", tools), learn_nothing)
+    return FindTools({}, lambda name: "", lambda: entries("demo", tools), learn_nothing)
 
 
 async def found(tools: Sequence[ToolDefinition], context: ToolContext, query: str, limit: int = 8) -> str:
@@ -82,7 +82,7 @@ async def test_nothing_found_says_so_with_what_is_wrong(context: ToolContext) ->
     async def learn() -> tuple[str, ...]:
         return ("The MCP server other did not start.",)
 
-    tool = FindTools({}, {}, lambda: entries("demo", [ToolDefinition("echo")]), learn)
+    tool = FindTools({}, lambda name: "", lambda: entries("demo", [ToolDefinition("echo")]), learn)
     text = (await tool.run(FindParams("quantum"), context)).text
     assert text.startswith("None of 1 tools fits.") and "other did not start" in text
 
