@@ -107,7 +107,8 @@ class Servers:
                 if any(entry.name == name for entry in self._entries_of(each)):
                     return f"The MCP server {server} is switched off."
             elif each.known is None and name.startswith(f"mcp__{server}__"):
-                return f"The tools of the MCP server {server} are not known yet. Call find_tools: it starts it."
+                unasked = f"The tools of the MCP server {server} are not known yet. Call find_tools: it starts it."
+                return each.error or unasked
         near = difflib.get_close_matches(name, [entry.name for entry in self.entries()], n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Use find_tools."
         return f"There is no tool named {name!r}. {hint}"
