@@ -12,7 +12,7 @@ from agent_cli.config.api_keys import KeyedEnvironment
 from agent_cli.config.dirs import declares_plugins, defines_servers, worktrees_dir
 from agent_cli.engine.context.changed_files import changed_files
 from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
-from agent_cli.model.routing import MissingKey, choose_default, open_model
+from agent_cli.model.routing import MissingKey, choose_default, may_choose, open_model
 from agent_cli.model.types.base import Model
 from agent_cli.protocol.events import Notice
 from agent_cli.protocol.sanitize import clean
@@ -204,8 +204,14 @@ class _Children:
         files of Claude Code, it is that of the conversation, and the user is told."""
         plan = child.plan
         name = plan.model or plan.type.model
+        current = parent.models.model
         if name in ("", "inherit"):
-            return parent.models.model
+            return current
+        if plan.model and not may_choose(plan.model, current.info.name, self._setup.config):
+            raise ToolError(
+                f"{plan.model} is not for you to choose: only models of the provider of {current.info.name} are,"
+                " and those in the user's configuration. Leave out `model`."
+            )
         try:
             return await open_model(
                 name, self._setup.config, self._env, self._setup.memory, self._log.request if self._log else None
@@ -215,7 +221,7 @@ class _Children:
                 raise
             text = f"{plan.type.name} is meant for the model {name} ({error}); it uses that of the conversation."
             child.among.tell(child, Notice(level="info", text=text))
-            return parent.models.model
+            return current
 
     def _system(
         self, plan: "ChildPlan", parts: SessionBuilder, registry: Registry, model: Model

@@ -24,7 +24,7 @@ class AgentParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     type: Annotated[str, msgspec.Meta(description="One of the types above")] = "general"
     background: Annotated[bool, msgspec.Meta(description="Continue without waiting for it")] = False
-    model: Annotated[str, msgspec.Meta(description="Another model to use")] = ""
+    model: Annotated[str, msgspec.Meta(description="Another model of the same provider")] = ""
     resume: Annotated[str, msgspec.Meta(description="Id of one that has ended, to give it a further task")] = ""
 
 
