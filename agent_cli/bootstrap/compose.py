@@ -12,7 +12,7 @@ from agent_cli.config.api_keys import KeyedEnvironment
 from agent_cli.config.dirs import declares_plugins, defines_servers, worktrees_dir
 from agent_cli.engine.context.changed_files import changed_files
 from agent_cli.engine.context.token_meter import DEFAULT_WINDOW
-from agent_cli.model.routing import MissingKey, choose_default, open_model
+from agent_cli.model.routing import MissingKey, choose_default, may_choose, open_model
 from agent_cli.model.types.base import Model
 from agent_cli.protocol.events import Notice
 from agent_cli.protocol.sanitize import clean
@@ -101,7 +101,7 @@ async def open_session(setup: Setup, front: FrontEnd, *, model: Model | None = N
     children = _Children(setup, env, front, log, tracing)
     if draft is None:
         listed = skills.catalogue(window) if skills and skill_tools else ""
-        draft = fresh(setup, model, parts.prompts.system(registry.names, listed), identifier, path)
+        draft = fresh(setup, model, _system(parts, registry, listed), identifier, path)
     if skills and skill_tools:
         parts.prompts.facts.append(skills.news(draft.header))
     opened = parts.assembled(model, draft, (*problems, *env.problems, *_about_project(setup)), log)
@@ -204,8 +204,14 @@ class _Children:
         files of Claude Code, it is that of the conversation, and the user is told."""
         plan = child.plan
         name = plan.model or plan.type.model
+        current = parent.models.model
         if name in ("", "inherit"):
-            return parent.models.model
+            return current
+        if plan.model and not may_choose(plan.model, current.info.name, self._setup.config):
+            raise ToolError(
+                f"{plan.model} is not for you to choose: only models of the provider of {current.info.name} are,"
+                " and those in the user's configuration. Leave out `model`."
+            )
         try:
             return await open_model(
                 name, self._setup.config, self._env, self._setup.memory, self._log.request if self._log else None
@@ -215,14 +221,15 @@ class _Children:
                 raise
             text = f"{plan.type.name} is meant for the model {name} ({error}); it uses that of the conversation."
             child.among.tell(child, Notice(level="info", text=text))
-            return parent.models.model
+            return current
 
     def _system(
         self, plan: "ChildPlan", parts: SessionBuilder, registry: Registry, model: Model
     ) -> "SystemPrompt":
         skills = skills_of(self._setup) if "skill" in registry.names else None
         window = model.info.context_window or DEFAULT_WINDOW
-        prompt = parts.prompts.system(registry.names, skills.catalogue(window) if skills else "")
+        listed = skills.catalogue(window) if skills else ""
+        prompt = _system(parts, registry, listed)
         role = f"# Your role\n{_ROLE}\n\n{plan.type.instructions}".rstrip()
         return msgspec.structs.replace(prompt, text=f"{prompt.text}\n\n{role}")
 
@@ -301,6 +308,16 @@ def _servers(
     from .mcp_servers import open_servers
 
     return open_servers(setup, processes, confine)
+
+
+def _system(parts: SessionBuilder, registry: Registry, listed: str) -> "SystemPrompt":
+    """Return the system prompt of a new session, with the `listed` skills and what MCP servers say about their
+    tools that are in every request."""
+    if not any(name.startswith("mcp__") for name in registry.names):
+        return parts.prompts.system(registry.names, listed)
+    from agent_cli.mcp.tools.server_tool import introduction
+
+    return parts.prompts.system(registry.names, listed, introduction(registry.tools))
 
 
 def _tracing(setup: Setup, identifier: str) -> "Tracing | None":

@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.protocol.json_text import decode_json
+from agent_cli.protocol.json_text import decode_json, place_of_error
 
 _TEXT = r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))'
 _COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
 """An unterminated string or comment extends to the end of the file, so that nothing is scanned twice."""
+_IN_LINE = re.compile(r"[^\n]")
+_CUT_OFF = "Input data was truncated"
 DEEPEST = 64
 """Most levels of a value."""
 _LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])", re.DOTALL)
@@ -34,10 +36,28 @@ def _decoded(data: bytes, kind: Any) -> Any:
     except msgspec.DecodeError:
         pass
     try:
-        text = _COMMENT.sub(lambda found: found["text"] or "", data.decode("utf-8-sig"))
-        return decode_json(_LAST_COMMA.sub(lambda found: found["text"] or "", text), type=kind)
-    except (UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise msgspec.DecodeError(f"not valid JSON: {error}") from error
+        text = _COMMENT.sub(_blank, data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"not UTF-8 text (byte {error.start})") from error
+    text = _LAST_COMMA.sub(_blank, text)
+    try:
+        return decode_json(text, type=kind)
+    except msgspec.DecodeError as error:
+        raise msgspec.DecodeError(f"not valid JSON: {_problem(str(error), text.encode())}") from error
+
+
+def _blank(found: "re.Match[str]") -> str:
+    """Return a text as it is, and blanks for anything else, so that lines and columns stay."""
+    return found["text"] or _IN_LINE.sub(" ", found[0])
+
+
+def _problem(message: str, data: bytes) -> str:
+    if message == _CUT_OFF:
+        message = f"it ends too early (byte {len(data.rstrip())})"
+    if (found := place_of_error(message, data)) is None:
+        return message
+    line, column, reason = found
+    return f"line {line}, column {column}: {reason}"
 
 
 def is_deep(value: Any) -> bool:

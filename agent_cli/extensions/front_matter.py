@@ -24,6 +24,9 @@ _LONGEST = 16_000
 """Maximum length of the front matter in characters."""
 _BLOCK = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
 
+_OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n[\w-]+[ \t]*:")
+_PLACE = re.compile(r"(?::(\d+))?:? ?(?:not valid YAML: )?(.*)", re.DOTALL)
+
 
 class FrontMatter(msgspec.Struct, frozen=True):
     """The parts of a Markdown file."""
@@ -38,17 +41,24 @@ def read_front_matter(text: str, path: Path) -> FrontMatter:
     """Split a file's text; without front matter all of it is the body."""
     found = _BLOCK.match(text)
     if found is None:
-        return FrontMatter({}, text)
+        is_open = _OPENING.match(text) is not None
+        return FrontMatter({}, text, "its front matter has no second line of ---" if is_open else "")
     block, body = found.group(1), text[found.end() :]
     if len(block) > _LONGEST:
         return FrontMatter({}, body, f"its front matter is longer than {_LONGEST:,} characters")
     try:
-        values, _ = load_yaml(block, path)
+        values, _ = load_yaml(f"\n{block}", path)  # an error has its line in the file
     except ConfigError as error:
-        return FrontMatter(_key_by_key(block, path), body, f"its front matter is not valid YAML: {error}")
+        return FrontMatter(_key_by_key(block, path), body, _problem(str(error).removeprefix(str(path))))
     if not isinstance(values, dict):
         return FrontMatter({}, body, "its front matter holds no keys" if block.strip() else "")
     return FrontMatter({str(key): value for key, value in values.items()}, body)
+
+
+def _problem(message: str) -> str:
+    """Return what is wrong in YAML as a note on its file, which names the file."""
+    line, what = _PLACE.match(message).groups()  # type: ignore[union-attr]  # it matches any text
+    return f"its front matter is not valid YAML: {f'line {line}: ' if line else ''}{what}"
 
 
 def _key_by_key(block: str, path: Path) -> dict[str, Any]:
@@ -96,5 +106,5 @@ def one_line(value: Any) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text that is not blank, without the marks of a heading."""
-    return one_line(next((line for line in text.split("\n") if line.strip()), "").strip().lstrip("#"))
+    """Return the first line of a text that holds more than blanks and dashes, without the marks of a heading."""
+    return one_line(next((line for line in text.split("\n") if line.strip("- \t\r")), "").strip().lstrip("#"))

@@ -93,7 +93,11 @@ def find_hooks(
     for name, dialect in HOOK_FILES_OF_USERS.items() if "user" in reads else ():
         # Cursor starts the user's hooks in the folder of their file, those of a project in its root.
         folder = str((home / name).parent) if dialect == "cursor" else ""
-        read = _read_file(home / name, dialect, notes, off)
+        try:
+            read = _hooks(_content_of(home / name), dialect, str(home / name), notes, off)
+        except _UnreadableError as error:
+            notes.append(f"{home / name} is left out: {error}")
+            read = _refusing(home / name, error)
         if read and not _is_off(home, dialect):
             usable += [msgspec.structs.replace(hook, folder=folder) for hook in read]
     usable += plugins
@@ -101,14 +105,15 @@ def find_hooks(
     for name, dialect in HOOK_FILES_OF_PROJECTS.items() if "project" in reads else ():
         if os.path.realpath(root / name) in of_user:
             continue  # the workspace is the home directory
-        hooks = _read_file(root / name, dialect, notes, off, _MAX_PROJECT_BYTES)
+        content = _content_or_note(root / name, str(root / name), notes, _MAX_PROJECT_BYTES)
+        hooks = _hooks(content, dialect, str(root / name), notes, off)
         if not hooks or _is_off(home, dialect) or _is_off(root, dialect):
             continue
-        place, content = f"{PLACE}{root / name}", _content(hooks, root)
-        if trusts(place, content):
+        place, agreed = f"{PLACE}{root / name}", _content(hooks, root)
+        if trusts(place, agreed):
             usable += hooks
         else:
-            inert.append(ProjectHooks(place, content, tuple(hooks)))
+            inert.append(ProjectHooks(place, agreed, tuple(hooks)))
     notes += [
         f"{hook.source}: the matcher {hook.command_pattern or hook.matcher!r} of {hook.label} cannot be read, so"
         " it is run for everything"
@@ -151,31 +156,56 @@ def plugin_hooks(
     source = f"plug-in {plugin}"
     if isinstance(file, Path):
         source = f"{source} ({os.path.relpath(file, root)})"
-        file = _content_of(file, source, notes) or {}
+        file = _content_or_note(file, source, notes) or {}
     # Events may stand at the top, in a manifest and, as in plug-ins of Claude Code itself, in a file.
     content = file if not isinstance(file, Mapping) or "hooks" in file else {"hooks": file}
     found = _hooks(content, dialect, source, notes, set())
     return tuple(msgspec.structs.replace(hook, root=str(root)) for hook in found), tuple(notes)
 
 
-def _read_file(
-    path: Path, dialect: Dialect, notes: list[str], off: set[str], most_bytes: int = _MAX_BYTES
-) -> list[Hook]:
-    return _hooks(_content_of(path, str(path), notes, most_bytes), dialect, str(path), notes, off)
+def _refusing(path: Path, error: "_UnreadableError") -> list[Hook]:
+    """Return a hook that refuses every call, instead of those that a file of the user mentions and that cannot be
+    read: one of them may be a guard."""
+    fault = f"its file cannot be read: {error}"
+    return [Hook("PreToolUse", "", name=path.name, source=str(path), fault=fault)] if error.defines_any else []
 
 
-def _content_of(path: Path, source: str, notes: list[str], most_bytes: int = _MAX_BYTES) -> Any:
-    """Return the decoded content of a file; None if it is missing or unreadable."""
+class _UnreadableError(Exception):
+    """A file is there and cannot be read; the text says why."""
+
+    def __init__(self, why: str, *, defines_any: bool = False) -> None:
+        super().__init__(why)
+        self.defines_any = defines_any
+        """True if hooks are mentioned in it."""
+
+
+def _content_of(path: Path, most_bytes: int = _MAX_BYTES) -> Any:
+    """Return the decoded content of a file; None if it is missing.
+
+    Raises:
+        _UnreadableError: it cannot be read.
+    """
     try:
         data = read_regular(path, most_bytes + 1, follow=True)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise _UnreadableError(f"it cannot be read: {error.strerror or error}") from error
+    is_toml, defines_any = path.suffix == ".toml", b"hooks" in data
     if len(data) > most_bytes:
-        notes.append(f"{source} is left out: it is larger than {most_bytes:,} bytes")
-        return None
+        raise _UnreadableError(f"it is larger than {most_bytes:,} bytes", defines_any=defines_any)
     try:
-        return parse_toml(data) if path.suffix == ".toml" else json_with_comments(data)
+        return parse_toml(data) if is_toml else json_with_comments(data)
     except (ValueError, msgspec.DecodeError, RecursionError) as error:
+        why = f"not valid TOML: {error}" if is_toml else str(error)
+        raise _UnreadableError(why, defines_any=defines_any) from error
+
+
+def _content_or_note(path: Path, source: str, notes: list[str], most_bytes: int = _MAX_BYTES) -> Any:
+    """Return the decoded content of a file; None if it is missing, and with a note if it cannot be read."""
+    try:
+        return _content_of(path, most_bytes)
+    except _UnreadableError as error:
         notes.append(f"{source} is left out: {error}")
         return None
 
@@ -210,7 +240,7 @@ def _is_off(folder: Path, dialect: Dialect) -> bool:
     """Return True if the hooks of Codex are switched off in its configuration in this folder."""
     if dialect != "codex":
         return False
-    content = _content_of(folder / ".codex/config.toml", "", [])
+    content = _content_or_note(folder / ".codex/config.toml", "", [])
     features = content.get("features") if isinstance(content, Mapping) else None
     return isinstance(features, Mapping) and False in (features.get("hooks"), features.get("codex_hooks"))
 

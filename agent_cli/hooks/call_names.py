@@ -64,16 +64,37 @@ class NamedCall(msgspec.Struct, frozen=True):
 
 def named_calls(call: ToolCallFacts, dialect: Dialect) -> tuple[NamedCall, ...]:
     """Return a call in the terms of a dialect: one value, or one for each file of a patch."""
+    if call.tool == "jobs" and call.arguments.get("action") == "send":
+        return (_typed(call, dialect),)
     if dialect == "native":
         return (NamedCall(call.tool, (), dict(call.arguments), dict),)
     if call.server:
         return (_of_server(call, dialect),)
     if call.tool == "apply_patch" and dialect != "codex":
         return tuple(_patched(call, file, dialect) for file in _files_of(call))
-    table = {"gemini": _GEMINI, "codex": _CODEX, "cursor": _CURSOR}.get(dialect, _CLAUDE)
-    name, aliases = table.get(call.tool) or _CLAUDE.get(call.tool) or (call.tool, ())
+    name, aliases = _names_of(call.tool, dialect)
     input_, back = _input(call, dialect)
     return (NamedCall(name, (*aliases, call.tool), input_, back),)
+
+
+def _names_of(tool: str, dialect: Dialect) -> tuple[str, tuple[str, ...]]:
+    """Return the name of one of our tools in another agent, and its other names there."""
+    table = {"gemini": _GEMINI, "codex": _CODEX, "cursor": _CURSOR}.get(dialect, _CLAUDE)
+    return table.get(tool) or _CLAUDE.get(tool) or (tool, ())
+
+
+def _typed(call: ToolCallFacts, dialect: Dialect) -> NamedCall:
+    """Return input for a running command as a command, since a shell there runs it."""
+    given, command = call.arguments, {"command": call.arguments.get("text", "")}
+
+    def back(new: Json) -> Json:
+        return {**given, "text": new.get("command", "")}
+
+    if dialect == "native":
+        return NamedCall(call.tool, ("shell",), {**given, **command}, back)
+    name, aliases = _names_of("shell", dialect)
+    jobs, others = _names_of(call.tool, dialect)
+    return NamedCall(name, (*aliases, "shell", jobs, *others, call.tool), command, back)
 
 
 def _of_server(call: ToolCallFacts, dialect: Dialect) -> NamedCall:

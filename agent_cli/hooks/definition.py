@@ -110,6 +110,8 @@ class Hook(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     request: HttpRequest | None = None
     callback: "Callback | None" = None
     """A function of the embedding program, instead of a command."""
+    fault: str = ""
+    """Why it cannot be run; empty if it can."""
 
     @property
     def line(self) -> str:

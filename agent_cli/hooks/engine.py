@@ -297,6 +297,8 @@ class HookEngine:
 
     async def _run(self, asked: "HookCall", given: bytes) -> HookProcess:
         hook = asked.hook
+        if hook.fault:
+            return HookProcess(problem=f"cannot be run: {hook.fault}")
         if changed := self._changed_file(hook):
             return HookProcess(problem=f"was not run: {changed} has changed since the session began")
         if hook.callback is not None:

@@ -23,6 +23,7 @@ from .types.client import (
     ServerError,
     ServerGone,
     SessionEnded,
+    Unanswered,
 )
 from .types.definition import ServerDefinition
 from .types.offer import CallOutcome, ToolDefinition
@@ -204,7 +205,8 @@ class Connection(Handlers):
                 if not was_taken and self._starts:
                     self._starts.pop()  # it did not die
                 if is_last or (was_taken and not may_repeat):
-                    raise ServerError(self._in_words(error)) from error
+                    kind = Unanswered if was_taken else ServerError
+                    raise kind(self._in_words(error)) from error
             except LoginNeeded as error:
                 self._drop(client)
                 self.state, self.error = "login needed", str(error)
@@ -252,6 +254,11 @@ class Connection(Handlers):
 
     def roots(self) -> tuple[str, ...]:
         return self._roots
+
+    @property
+    def instructions(self) -> str:
+        """What the server says about its tools, as approved by the user; empty for nothing."""
+        return (self.known.instructions or "").strip() if self.known else ""
 
     def approved(self, name: str) -> ToolDefinition | None:
         """Return a tool as approved by the user; None if it was not approved."""

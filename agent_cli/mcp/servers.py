@@ -11,7 +11,7 @@ from agent_cli.tools.kit.base import Tool
 from agent_cli.tools.kit.output import counted
 
 from .catalog.offer_store import OfferStore
-from .catalog.tool_selection import allowed_tools, as_new, catalogue, entries, is_always, tokens
+from .catalog.tool_selection import allowed_tools, as_new, entries, is_always, tokens
 from .connection import Connect, Connection, Sample
 from .tools.find_tools import CallTool, FindTools
 from .tools.server_tool import ServerTool
@@ -69,12 +69,7 @@ class Servers:
         servers: Mapping[str, Sequence[Entry]] = {
             name: self._entries_of(each) for name, each in self.connections.items() if self._is_usable(each)
         }
-        summaries = {
-            name: (each.known.instructions or "").strip().split("\n")[0]
-            for name, each in self.connections.items()
-            if each.known
-        }
-        return FindTools(catalogue(servers, summaries), self.entries, self.learn)
+        return FindTools(servers, lambda name: self.connections[name].instructions, self.entries, self.learn)
 
     def usable(self) -> tuple[Connection, ...]:
         """Return the servers that may be used now."""
@@ -112,7 +107,8 @@ class Servers:
                 if any(entry.name == name for entry in self._entries_of(each)):
                     return f"The MCP server {server} is switched off."
             elif each.known is None and name.startswith(f"mcp__{server}__"):
-                return f"The tools of the MCP server {server} are not known yet. Call find_tools: it starts it."
+                unasked = f"The tools of the MCP server {server} are not known yet. Call find_tools: it starts it."
+                return each.error or unasked
         near = difflib.get_close_matches(name, [entry.name for entry in self.entries()], n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Use find_tools."
         return f"There is no tool named {name!r}. {hint}"

@@ -146,6 +146,20 @@ async def open_model(
     return LiteLLMModel(route, model_info(route.name, _facts(route, config), deep=True), provider)
 
 
+def may_choose(name: str, current: str, config: Config) -> bool:
+    """Return True if a model may choose another one by this name: one that the configuration names, or one of a
+    provider that it names or that the `current` model is from. Any other would be told what the user tells only to
+    those, and a recording is a file.
+
+    Raises:
+        BadModelName: the name does not identify a provider.
+    """
+    if name in (config.model, config.small_model, *config.fallback_models):
+        return True
+    provider, known = _split(name, config.providers)[0], [*config.providers, current.partition("/")[0]]
+    return ALIASES.get(provider, provider) in [ALIASES.get(each, each) for each in known if each != REPLAY]
+
+
 def check_model(name: str, config: Config, env: Mapping[str, str]) -> None:
     """Check that a client could be created for a model, without creating one.
 

@@ -125,8 +125,8 @@ def _guarded(action: Action, verdict: Allow | Ask, policy: Policy) -> Verdict:
         return verdict
     source = f"text from {policy.untrusted} is in the conversation"
     if isinstance(verdict, Ask):
-        return msgspec.structs.replace(verdict, reason=f"{verdict.reason}; {source}", grant="")
-    return Ask(verdict.rule, f"{source}, and {leaves}", "", verdict.reach, by_mode=verdict.by_mode)
+        return msgspec.structs.replace(verdict, reason=f"{verdict.reason}; {source}", grant="", by_mode=False)
+    return Ask(verdict.rule, f"{source}, and {leaves}", "", verdict.reach)
 
 
 def _stays_among_servers(action: CallExternal, policy: Policy) -> bool:

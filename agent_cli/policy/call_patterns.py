@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from agent_cli.protocol.actions import Action, CallExternal, Fetch, ReadPath, RunCommand, WritePath
+from agent_cli.protocol.actions import Action, CallExternal, Fetch, ReadPath, RunCommand, SendInput, WritePath
 from agent_cli.protocol.lazy_regex import lazy_regex
 
 from .rules.rule import Rule, RuleError, matches_path, matches_words, parse_rule
@@ -105,6 +105,8 @@ def _covers(rule: Rule, action: Action, root: str) -> int:
     match action:
         case RunCommand(command=command):
             return _may_run(rule, command, 0) if rule.kind == "shell" else 0
+        case SendInput(text=text):
+            return _may_type(rule, text) if rule.kind == "shell" else 0
         case WritePath(path=path):
             return rule.kind == "write" and matches_path(rule, path, root)
         case ReadPath(path=path):
@@ -115,6 +117,13 @@ def _covers(rule: Rule, action: Action, root: str) -> int:
             return rule.kind == "mcp" and matches_words(rule, f"{server}/{tool}")
         case _:
             return 0
+
+
+def _may_type(rule: Rule, text: str) -> int:
+    """Return how many lines of input for a running command a rule covers."""
+    from .shell.rule_matching import lines_of
+
+    return sum(matches_words(rule, line) for line in lines_of(text))
 
 
 def _may_run(rule: Rule, line: str, depth: int) -> int:

@@ -68,6 +68,16 @@ def decode_lenient_json(data: bytes | str) -> Any:
         raise msgspec.DecodeError(str(error)) from error
 
 
+def place_of_error(message: str, data: bytes) -> tuple[int, int, str] | None:
+    """Return the line, the column and the reason in a message of msgspec, which counts bytes; None if it names no
+    place."""
+    reason, found, rest = message.removeprefix("JSON is malformed: ").rpartition(" (byte ")
+    if not found:
+        return None
+    lines = data[: int(rest.rstrip(")"))].decode("utf-8", "replace").split("\n")
+    return len(lines), len(lines[-1]) + 1, reason
+
+
 def repair_json(text: bytes) -> bytes:
     """Replace what no parser accepts with U+FFFD: bytes that are not UTF-8, and escaped lone surrogates, which
     programs write that cut texts by UTF-16 units."""

@@ -106,6 +106,8 @@ class AgentStateChanged(Record, frozen=True, kw_only=True, omit_defaults=True, t
     text: str = ""
     """The answer, or the reason why there is none."""
     background: bool = False
+    untrusted: tuple[str, ...] = ()
+    """Sources of untrusted text in the conversation that gave the task, which may be derived from it."""
 
 
 class CheckpointTaken(Record, frozen=True, kw_only=True, omit_defaults=True, tag="checkpoint"):
@@ -265,6 +267,19 @@ def header_of(records: Sequence[AnyRecord]) -> Header:
     header = records[0]
     assert isinstance(header, Header)
     return header
+
+
+def untrusted_in(record: AnyRecord) -> tuple[str, ...]:
+    """Return the sources of the untrusted text that a record brings into its session."""
+    match record:
+        case ToolResult() if record.untrusted:
+            return (record.untrusted,)
+        case UserMessage():
+            return tuple(each.untrusted for each in record.attachments if each.untrusted)
+        case AgentStateChanged():
+            return record.untrusted
+        case _:
+            return ()
 
 
 def encode(record: AnyRecord) -> bytes:

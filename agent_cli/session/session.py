@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult
 from agent_cli.protocol.records import (
     AnyRecord,
     CompactionSaved,
@@ -25,6 +25,7 @@ from agent_cli.protocol.records import (
     SyncTime,
     header_of,
     storable,
+    untrusted_in,
 )
 from agent_cli.protocol.usage import Totals
 
@@ -302,6 +303,4 @@ class Session:
         elif isinstance(record, ToolResult):
             self.answered.add(record.call_id)
             self._unanswered.discard(record.call_id)
-            self._untrusted.update(dict.fromkeys(filter(None, (record.untrusted,))))
-        elif isinstance(record, UserMessage):
-            self._untrusted.update(dict.fromkeys(each.untrusted for each in record.attachments if each.untrusted))
+        self._untrusted.update(dict.fromkeys(untrusted_in(record)))

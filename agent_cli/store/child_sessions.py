@@ -7,7 +7,7 @@ import msgspec
 
 from agent_cli.protocol.agent_types import ENDED, AgentState
 from agent_cli.protocol.messages import AssistantMessage, FileChange, ToolResult
-from agent_cli.protocol.records import AgentStateChanged, Header
+from agent_cli.protocol.records import AgentStateChanged, Header, untrusted_in
 
 from .catalog import children_folder
 from .session_file import StoreError, read_session
@@ -36,6 +36,8 @@ class ChildSession(msgspec.Struct, frozen=True):
     """What its tools are known to have changed."""
     seen: dict[str, str] = {}
     """File → hash of its content when one of its tools last read or wrote it."""
+    untrusted: tuple[str, ...] = ()
+    """Sources of the untrusted text in it."""
 
 
 def child_sessions(path: Path) -> Iterator[ChildSession]:
@@ -67,7 +69,9 @@ def _described(path: Path, header: Header, records: object) -> ChildSession:
     task = text = ""
     background, at = False, header.time
     changes, seen = dict[str, FileChange](), dict[str, str]()
+    untrusted = dict[str, None]()
     for record in records if isinstance(records, list | tuple) else ():
+        untrusted |= dict.fromkeys(untrusted_in(record))
         match record:
             case AgentStateChanged(state="running"):
                 state, task, text, background = "stopped", record.task, "", record.background
@@ -80,4 +84,5 @@ def _described(path: Path, header: Header, records: object) -> ChildSession:
                 changes |= {change.path: change for change in record.changes}
                 seen |= record.seen
     names = header.session_id, header.agent_name, header.agent_type, header.call_id
-    return ChildSession(*names, path, state, task, text, background, at, header.cwd, tuple(changes.values()), seen)
+    found = tuple(changes.values()), seen, tuple(untrusted)
+    return ChildSession(*names, path, state, task, text, background, at, header.cwd, *found)

@@ -118,10 +118,11 @@ async def in_a_thread(work: Callable[[], Any]) -> Any:
     def run() -> None:
         try:
             value = work()
-        except StopIteration as error:  # which no future takes
-            settled: tuple[Callable[[Any], None], Any] = (outcome.set_exception, _as_error(error))
-        except BaseException as error:  # raised to the task that awaits the tool
-            settled = (outcome.set_exception, error)
+        except Exception as error:  # raised to the task that awaits the tool; no future takes a `StopIteration`
+            raised = _as_error(error) if isinstance(error, StopIteration) else error
+            settled: tuple[Callable[[Any], None], Any] = (outcome.set_exception, raised)
+        except BaseException as error:  # such as `SystemExit`, which would end the event loop
+            settled = (outcome.set_exception, _as_error(error))
         else:
             settled = (outcome.set_result, value)
         with contextlib.suppress(RuntimeError):  # the event loop was closed in the meantime
@@ -132,14 +133,22 @@ async def in_a_thread(work: Callable[[], Any]) -> Any:
 
 
 async def unless_stopped(work: Awaitable[Any]) -> Any:
-    """Await code of others. A `CancelledError` of its own is an error like any other: it must not look like a stop
-    of the task that awaits it."""
+    """Await code of others. A `CancelledError` of its own, or a stop of the task that it runs in, is an error like
+    any other: it must not look like a stop of the task that awaits it."""
     try:
-        return await work
+        return await asyncio.ensure_future(_without_exit(work))
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
+        raise _as_error(error) from error
+
+
+async def _without_exit(work: Awaitable[Any]) -> Any:
+    """Await code of others. A `SystemExit`, such as that of a parser of arguments, would end the event loop."""
+    try:
+        return await work
+    except SystemExit as error:
         raise _as_error(error) from error
 
 

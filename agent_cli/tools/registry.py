@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agent_cli.protocol.json_text import NestedTooDeeplyError, decode_json
+from agent_cli.protocol.json_text import NestedTooDeeplyError, decode_json, place_of_error
 
 from .files.edit import EditFile
 from .files.patch import ApplyPatch, PatchInCommand
@@ -205,12 +205,9 @@ def _object(name: str, text: str) -> dict[str, Any]:
 
 def _place(message: str, data: bytes) -> str:
     """Convert msgspec's message with a byte offset to ` at line 2, column 4: trailing comma in object`."""
-    what = message.removeprefix("JSON is malformed: ")
-    reason, found, rest = what.rpartition(" (byte ")
-    if not found:
-        return f": {what} (they end after {len(data)} bytes)"
-    before = data[: int(rest.rstrip(")"))]
-    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+    if (found := place_of_error(message, data)) is None:
+        return f": {message} (they end after {len(data)} bytes)"
+    line, column, reason = found
     return f" at line {line}, column {column}: {reason}"
 
 

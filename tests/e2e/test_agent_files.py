@@ -40,9 +40,26 @@ def test_a_sub_agent_meant_for_a_provider_without_a_key_uses_the_model_of_the_co
     assert (
         "critic is meant for the model sonnet (anthropic needs a key: set ANTHROPIC_API_KEY); it uses" in done.err
     )
-    world.script(Reply(calls=(Call("agent", {**call, "model": "opus"}),)), Reply(text="ok"))
-    world.run("run", "go")
-    assert "anthropic needs a key" in world.messages(-1, "tool")[-1], "the model asked for another one by name"
+
+
+def test_a_model_chooses_for_a_sub_agent_only_among_models_that_the_user_has_to_do_with(world: World) -> None:
+    """A recording would be read by it, whatever may be read, and another provider would be sent the task."""
+    world.script(Reply(text="a secret of another project"))
+    assert world.run("run", "go", "--cd", str(world.home)).code == 0
+    (recording,) = world.sessions()
+
+    def asked(model: str) -> str:
+        world.script(Reply(calls=(Call("agent", {"task": "Look.", "model": model}),)), *answers, Reply(text="ok"))
+        world.run("run", "go", "--mode", "plan")
+        return world.messages(-1, "tool")[-1]
+
+    answers = [Reply(text="Fine.")]
+    assert "Fine." in asked("openai/another-model")
+    answers = []
+    for model in (f"replay/{recording}", "ollama/llama", "opus"):
+        assert f"{model} is not for you to choose" in asked(model)
+    (world.config / "config.yaml").write_text("fallback_models: [anthropic/claude-opus-4-6]\n", encoding="utf-8")
+    assert "anthropic needs a key" in asked("anthropic/claude-opus-4-6")
 
 
 def test_a_sub_agent_works_without_skills_that_do_not_exist(world: World) -> None:

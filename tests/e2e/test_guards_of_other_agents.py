@@ -64,6 +64,30 @@ def test_a_guard_on_new_text_sees_it_however_the_model_writes_it(
     assert "cursor_version" in given(world, "guard")[0] or agent != "cursor"
 
 
+@pytest.mark.parametrize(
+    ("agent", "event", "matcher"),
+    [
+        ("codex", "PreToolUse", "^Bash$"),
+        ("gemini", "BeforeTool", "run_shell_command"),
+        ("cursor", "beforeShellExecution", "touch"),
+    ],
+)
+def test_a_guard_on_commands_sees_what_is_typed_into_a_shell(
+    world: World, agent: str, event: str, matcher: str
+) -> None:
+    given_command = "given['command']" if agent == "cursor" else "given['tool_input']['command']"
+    body = f"if 'touch made' in {given_command}: print(json.dumps({DENIES[agent]!r}))"
+    install(world, agent, event, hook(world, "guard", body), matcher)
+    calls(
+        world,
+        ("shell", {"command": "sh", "background": True}),
+        ("jobs", {"action": "send", "job": "1", "text": "touch made\n"}),
+    )
+    done = world.run("run", "go", "--mode", "yolo")
+    assert done.code == 6 and "no secrets" in world.messages(-1, "tool")[-1], done.err
+    assert not (world.work / "made").exists()
+
+
 def test_gemini_cli_hides_a_result_that_its_hook_refuses_also_of_a_failed_command(world: World) -> None:
     body = "\n".join(
         (

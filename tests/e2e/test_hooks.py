@@ -47,6 +47,44 @@ def claude(folder: Path, **events: list[dict[str, Any]]) -> Path:
 DENY = "print('not today', file=sys.stderr); sys.exit(2)"
 
 
+@pytest.mark.parametrize(("text", "is_refused"), [('{"hooks": {"PreToolUse": [}', True), ('{"model": [}', False)])
+def test_a_file_of_the_user_that_cannot_be_read_and_may_hold_a_guard_opens_no_gate(
+    world: World, text: str, is_refused: bool
+) -> None:
+    (world.home / ".claude").mkdir()
+    (world.home / ".claude" / "settings.json").write_text(text, encoding="utf-8")
+    touch = Reply(calls=(Call("shell", {"command": "touch made"}),))
+    world.script(touch, Reply(text="Ok."))
+    done = world.run("run", "go", "--mode", "yolo")
+    assert (done.code, (world.work / "made").exists()) == ((6, False) if is_refused else (0, True))
+    assert "settings.json is left out: not valid JSON: line 1, column" in done.err
+    assert ("--no-hooks" in done.err) == is_refused
+    world.script(touch, Reply(text="Ok."))
+    assert world.run("run", "go", "--mode", "yolo", "--no-hooks").code == 0
+
+
+def test_a_file_of_the_project_that_cannot_be_read_refuses_nothing(world: World) -> None:
+    (world.work / ".claude").mkdir()
+    (world.work / ".claude" / "settings.json").write_text('{"hooks": [', encoding="utf-8")
+    world.script(Reply(calls=(Call("shell", {"command": "touch made"}),)), Reply(text="Ok."))
+    done = world.run("run", "go", "--mode", "yolo")
+    assert done.code == 0 and "is left out" in done.err
+
+
+@pytest.mark.parametrize("which", [{"match": "shell"}, {"if": "shell(touch made)"}])
+def test_a_hook_on_commands_refuses_what_is_typed_into_a_shell(world: World, which: dict[str, str]) -> None:
+    guard = hook(world, "guard", f"if 'made' in given['tool_input']['command']: {DENY}")
+    configure(world, PreToolUse=[{**which, "command": guard}])
+    typed = [Call("jobs", {"action": "send", "job": "1", "text": f"{line}\n"}) for line in ("touch made", "true")]
+    world.script(
+        Reply(calls=(Call("shell", {"command": "sh", "background": True}),)), Reply(calls=tuple(typed)),
+        Reply(text="I could not."),
+    )  # fmt: skip
+    assert world.run("run", "go", "--mode", "yolo").code == 6
+    assert [record["status"] for record in world.records("tool_result")] == ["ok", "denied", "ok"]
+    assert not (world.work / "made").exists()
+
+
 def test_a_hook_refuses_a_call_and_the_model_reads_why(world: World) -> None:
     configure(world, PreToolUse=[{"match": "shell", "command": hook(world, "guard", DENY)}])
     world.script(

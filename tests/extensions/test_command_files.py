@@ -55,7 +55,7 @@ def test_the_head_describes_it_and_is_not_sent(tmp_path: Path) -> None:
         "c": ("Text\nmore", "not: YAML", "[file] [line]"),
         "d": ("Text", "Text", "[file]"),
         "e": ("Text", "two lines", ""),
-        "f": ("---\nnever closed", "---", ""),
+        "f": ("---\nnever closed", "never closed", ""),
     }
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent_cli.extensions.agents.parse import parse_agent
-from agent_cli.extensions.front_matter import entries, read_front_matter
+from agent_cli.extensions.front_matter import entries, first_line, read_front_matter
 from agent_cli.extensions.places import Place
 from agent_cli.protocol.agent_types import AgentType
 
@@ -68,3 +68,15 @@ def test_entries_have_no_quotes_around_them() -> None:
     assert entries('Read, "Grep", Bash(git commit -m "a b":*)') == [
         "Read", "Grep", 'Bash(git commit -m "a b":*)',
     ]  # fmt: skip
+
+
+def test_a_fault_has_its_line_in_the_file() -> None:
+    read = read_front_matter("---\nname: a\ndescription: [x\n---\nText.\n", Path("/somewhere/file.md"))
+    assert read.problem == "its front matter is not valid YAML: line 3: did not find expected ',' or ']'"
+
+
+def test_front_matter_that_does_not_end_is_none_and_is_said() -> None:
+    read = read_front_matter("---\nname: a\nText.\n", Path("file.md"))
+    assert read.values == {} and read.problem == "its front matter has no second line of ---"
+    assert first_line(read.body) == "name: a"
+    assert read_front_matter("---\nText below a rule.\n", Path("file.md")).problem == ""

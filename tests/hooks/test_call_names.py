@@ -20,6 +20,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("write_file", {"path": "a.py", "content": "x\n"}, {"claude": "Write", "codex": "apply_patch", "gemini": "write_file"}),
     ("read_file", {"path": "a.py", "offset": 3}, {"claude": "Read", "gemini": "read_file", "cursor": "Read"}),
     ("grep", {"pattern": "x", "path": "src"}, {"claude": "Grep", "gemini": "grep_search"}),
+    ("jobs", {"action": "send", "job": "1", "text": "git push\n"}, {"claude": "Bash", "codex": "Bash", "gemini": "run_shell_command", "cursor": "Shell", "native": "jobs"}),
     ("web_fetch", {"url": "https://example.com"}, {"claude": "WebFetch", "gemini": "web_fetch"}),
 ]  # fmt: skip
 

@@ -4,6 +4,7 @@ import asyncio
 import os
 import pwd
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,22 @@ async def is_cancelled_by_itself(call: ApprovalCall) -> Allow:
     raise asyncio.CancelledError
 
 
+async def cancels_its_task(call: ApprovalCall) -> Allow:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+    return Allow()
+
+
+def exits(call: ApprovalCall) -> Allow:
+    sys.exit("no")
+
+
+async def exits_in_the_loop(call: ApprovalCall) -> Allow:
+    sys.exit("no")
+
+
 def ends_an_iteration(call: ApprovalCall) -> Allow:
     raise StopIteration
 
@@ -233,6 +250,9 @@ def gives_a_number_as_reason(call: ApprovalCall) -> Deny:
     ("approve", "why"),
     [
         (is_cancelled_by_itself, "CancelledError"),
+        (cancels_its_task, "CancelledError"),
+        (exits, "SystemExit: no"),
+        (exits_in_the_loop, "SystemExit: no"),
         (ends_an_iteration, "StopIteration"),
         (remembers_a_number, "Expected `str`, got `int` - at `$.remember`"),
         (misspells_the_scope, "Invalid enum value 'projct' - at `$.scope`"),

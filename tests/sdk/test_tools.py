@@ -1,5 +1,6 @@
 """Tools that are plain functions: what the model is told of them, when they run, and what it reads."""
 
+import argparse
 import asyncio
 import functools
 from collections.abc import Callable, Iterator
@@ -98,13 +99,22 @@ async def cancelled_by_itself() -> str:
     return ""
 
 
+@tool(reads=True)
+def parsed() -> str:
+    """Read arguments."""
+    argparse.ArgumentParser().parse_args(["--unknown"])
+    return ""
+
+
 async def test_exceptions_that_steer_python_are_errors_for_the_model_too(machine: Machine) -> None:
-    machine.script(Reply(calls=(Call("nothing_found", {}), Call("cancelled_by_itself", {}))), DONE)
-    async with machine.agent(tools=[nothing_found, cancelled_by_itself], timeout=30) as agent:
+    machine.script(
+        Reply(calls=(Call("nothing_found", {}), Call("cancelled_by_itself", {}), Call("parsed", {}))), DONE
+    )
+    async with machine.agent(tools=[nothing_found, cancelled_by_itself, parsed], timeout=30) as agent:
         result = await agent.run("go")
     assert (result.stop_reason, result.text) == ("end_turn", "done")
-    first, second = results(machine)
-    assert "StopIteration" in first and "CancelledError" in second
+    first, second, third = results(machine)
+    assert "StopIteration" in first and "CancelledError" in second and "SystemExit: 2" in third
 
 
 async def test_a_tool_is_still_a_function() -> None:

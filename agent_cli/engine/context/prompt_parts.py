@@ -244,10 +244,10 @@ class PromptBuilder:
         """Leave out the parts that only apply to the parent: the memory, and the form of the answer."""
         self._sources = msgspec.structs.replace(self._sources, memory=None, answer_request="")
 
-    def system(self, tools: Collection[str], skills: str = "") -> SystemPrompt:
-        """Return the system prompt of a new session; `skills` lists the available skills. Suspect instructions are
-        left to the first additions. Advice on tools that are not in `tools` is left out, and empty memory blocks
-        if there is no tool to fill them."""
+    def system(self, tools: Collection[str], *sections: str) -> SystemPrompt:
+        """Return the system prompt of a new session; `sections` are about skills and MCP servers. Suspect
+        instructions are left to the first additions. Advice on tools that are not in `tools` is left out, and
+        empty memory blocks if there is no tool to fill them."""
         given = self._sources
         if given.replaced is not None:
             return SystemPrompt(f"{given.replaced.strip()}\n\n{given.append}".strip(), dict(REPLACED))
@@ -260,7 +260,7 @@ class PromptBuilder:
             _environment(given.root, given.extra_roots),
             *(f"# Instructions from {each.path}\n{each.text}" for each in instructions),
             _memory_section(shown),
-            skills,
+            *sections,
             f"# Rules\n{rules}" if rules else "",
             given.append.strip(),
         )

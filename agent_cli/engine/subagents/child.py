@@ -4,7 +4,7 @@ saved before it is reported. Its questions and its checkpoints go to the session
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,7 +76,7 @@ class ChildResult(msgspec.Struct, frozen=True):
     cost_usd: float | None
     changed: tuple[str, ...] = ()
     untrusted: str = ""
-    """Source of the first untrusted text in its session."""
+    """Source of the untrusted text in its session."""
 
 
 class Child:
@@ -128,7 +128,8 @@ class Child:
 
             others = changed_by_others(root, (each.path for each in saved.changes), saved.seen)
             self.changes_before = tuple(each for each in saved.changes if each.path not in others)
-        self.result = ChildResult(saved.state, saved.text, 0, None, tuple(each.path for each in saved.changes))
+        changed, untrusted = tuple(each.path for each in saved.changes), _one_source(saved.untrusted)
+        self.result = ChildResult(saved.state, saved.text, 0, None, changed, untrusted)
 
     @property
     def is_over(self) -> bool:
@@ -139,6 +140,13 @@ class Child:
     def cost_usd(self) -> float | None:
         """Cost of its model calls; None while unknown."""
         return self._services.session.totals.cost_usd if self._services else self._cost_usd
+
+    @property
+    def untrusted(self) -> str:
+        """Source of the untrusted text in its session; empty if there is none."""
+        if self._services is None:
+            return self.result.untrusted if self.result else ""
+        return _one_source(self._services.session.untrusted_sources())
 
     @property
     def workplace(self) -> "Worktree | None":
@@ -184,11 +192,7 @@ class Child:
                 self._change("running")
                 services = self._services = await build(self.plan, self)
                 self.session_path = services.settings.session_path
-                services.session.append(
-                    AgentStateChanged(
-                        id=new_id("agent"), state="running", task=task, background=self.plan.background
-                    )
-                )
+                self._record_task()
                 self._agent = Agent(Dispatcher(services))
                 engine = asyncio.create_task(self._serve(self._agent))
                 await self._agent.submit(UserInput(task, brought=self.brought))
@@ -223,9 +227,22 @@ class Child:
         else:
             self._end("stopped", "it was stopped")
 
+    def _record_task(self) -> None:
+        """Record that it works on its task. What it is told may be derived from untrusted text that its parent has
+        read, and then counts as such."""
+        given = self.among.services
+        assert self._services is not None and given is not None
+        self._services.session.append(
+            AgentStateChanged(
+                id=new_id("agent"), state="running", task=self.task, background=self.plan.background,
+                untrusted=given.session.untrusted_sources(),
+            )
+        )  # fmt: skip
+
     async def steer(self, text: str) -> None:
         """Send it guidance, which it reads at its next step, or at its first if it has not begun."""
         if self._agent is not None and self._is_in_turn:
+            self._record_task()
             await self._agent.submit(Steer(text))
         else:
             self._guidance.append(text)
@@ -264,7 +281,7 @@ class Child:
                 if isinstance(event, ev.TurnStarted):
                     self._is_in_turn = True
                     while self._guidance:
-                        await agent.submit(Steer(self._guidance.pop(0)))
+                        await self.steer(self._guidance.pop(0))
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -314,10 +331,8 @@ class Child:
 
     def _settle(self, state: AgentState, text: str) -> None:
         """Save how the task ended, before anybody is told."""
-        services = self._services
-        untrusted = ""
+        services, untrusted = self._services, self.untrusted
         if services is not None:
-            untrusted = services.session.untrusted()
             with contextlib.suppress(StoreError):  # even if it cannot be saved, it is reported
                 services.session.append(AgentStateChanged(id=new_id("agent"), state=state, text=text))
         self.result = ChildResult(state, text, self.steps, self.cost_usd, tuple(self._changed), untrusted)
@@ -344,6 +359,11 @@ class Child:
                 parent_id=owner.plan.id if owner is not None else "",
             ),
         )
+
+
+def _one_source(sources: Sequence[str]) -> str:
+    """Return one source for several, which is none of those that rules may allow together."""
+    return f"a sub-agent that has read {sources[0]} and others" if len(sources) > 1 else "".join(sources)
 
 
 def _first_line(text: str) -> str:

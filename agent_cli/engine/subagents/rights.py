@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 
 import msgspec
 
 from agent_cli.policy.rules.rule import Rule, path_patterns
 from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.paths import is_inside
-from agent_cli.tools.kit.base import Tool
+from agent_cli.tools.kit.base import LeadsToTools, Tool
 from agent_cli.tools.registry import Registry
 
 _NOT_FOR_SUBAGENTS = frozenset({"memory", "finish"})
@@ -30,7 +31,18 @@ def narrowed(registry: Registry, kind: AgentType, without: Collection[str], more
     def other(name: str) -> Tool | None:
         return registry.get(name) if name not in offered and is_allowed(kind, name) else None
 
-    return Registry((tool for tool in (*kept, *more) if is_allowed(kind, tool.name)), other)
+    return Registry(filter(None, (_as_allowed(kind, tool) for tool in (*kept, *more))), other)
+
+
+def _as_allowed(kind: AgentType, tool: Tool) -> Tool | None:
+    """Return a tool as a type may use it; None if it may not. A type that names tools that are found through
+    another one may use that one for these."""
+    if not isinstance(tool, LeadsToTools):
+        return tool if is_allowed(kind, tool.name) else None
+    named = any(each.startswith(tool.leads_to) for each in kind.tools or ())
+    if not is_allowed(kind, tool.name) and (not named or _fits(tool.name, kind.without_tools)):
+        return None
+    return tool.narrowed(partial(is_allowed, kind)) if kind.tools is not None or kind.without_tools else tool
 
 
 def moved(rules: Iterable[Rule], top: str, worktree: str) -> Iterator[Rule]:

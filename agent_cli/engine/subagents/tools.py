@@ -24,7 +24,7 @@ class AgentParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     type: Annotated[str, msgspec.Meta(description="One of the types above")] = "general"
     background: Annotated[bool, msgspec.Meta(description="Continue without waiting for it")] = False
-    model: Annotated[str, msgspec.Meta(description="Another model to use")] = ""
+    model: Annotated[str, msgspec.Meta(description="Another model of the same provider")] = ""
     resume: Annotated[str, msgspec.Meta(description="Id of one that has ended, to give it a further task")] = ""
 
 
@@ -120,7 +120,8 @@ class AgentsTool(BasicTool):
     def _read(self, child: Child) -> ToolOutcome:
         if child.result is None:
             steps = counted(child.steps, "step")
-            return ToolOutcome(text=f"{child.plan.name} is {child.state}, {steps}. {child.line}".strip())
+            said = f"{child.plan.name} is {child.state}, {steps}. {child.line}".strip()
+            return ToolOutcome(text=said, untrusted=child.untrusted)
         child.is_reported = True
         return outcome(child, child.result)
 

@@ -55,6 +55,8 @@ def check_skill(path: Path) -> list[Violation]:
         return [Violation(str(path), None, f"cannot be read: {error.strerror}")]
     except UnicodeDecodeError as error:
         return [Violation(str(path), None, f"is not UTF-8 text (byte {error.start})")]
+    if text.startswith("\ufeff"):
+        return [Violation(str(path), 1, "begins with a byte order mark (BOM); save it as UTF-8 without one")]
     block = _BLOCK.match(text)
     if block is None:
         return [

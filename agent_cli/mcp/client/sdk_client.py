@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from agent_cli import __version__
 
-from ..types.client import Handlers, LoginNeeded, ServerError, ServerGone, SessionEnded
+from ..types.client import Handlers, LoginNeeded, ServerError, ServerGone, SessionEnded, Unanswered
 from ..types.definition import ServerDefinition
 from ..types.offer import CallOutcome, Offer, ToolDefinition
 from . import content
@@ -280,7 +280,7 @@ class SdkClient:
 
         Raises:
             ServerGone: the connection ended first.
-            ServerError: the time limit was reached.
+            Unanswered: the time limit was reached.
         """
         began = asyncio.get_running_loop().time()
         waited: set[asyncio.Future[Any]] = {asking, self.closed}
@@ -289,7 +289,7 @@ class SdkClient:
             if left <= 0:
                 junk = self._process.rejected_since(began) if self._process else ""
                 said = f" It sent something that is not a message: {junk}" if junk else ""
-                raise ServerError(
+                raise Unanswered(
                     f"The MCP server {self._definition.name} did not answer within {clock.limit}.{said}"
                 )
             await asyncio.wait(waited, timeout=left, return_when=asyncio.FIRST_COMPLETED)

@@ -2,7 +2,7 @@
 these two is fixed when the session begins."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -10,15 +10,26 @@ import msgspec
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import visible
-from agent_cli.tools.kit.base import BasicTool, ForeignTool, NamesTool, Tool, ToolContext, ToolError, ToolOutcome
+from agent_cli.tools.kit.base import (
+    BasicTool,
+    ForeignTool,
+    LeadsToTools,
+    NamesTool,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutcome,
+)
 
+from ..catalog.tool_selection import catalogue
 from ..types.offer import Entry
 from .schemas import object_schema
-from .server_tool import described
+from .server_tool import described, server_words
 
 if TYPE_CHECKING:
     from ..catalog.search import ToolIndex
 
+_OF_SERVERS = "mcp__"
 _FOUND = 8
 _MOST_FOUND = 20
 _DESCRIPTION_CHARS = 600
@@ -40,27 +51,42 @@ class FindParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(description="8 unless given", ge=1, le=_MOST_FOUND)] = _FOUND
 
 
-class FindTools(BasicTool):
+class FindTools(BasicTool, LeadsToTools):
     """Finds tools of servers."""
 
     name = "find_tools"
+    leads_to = _OF_SERVERS
     label = "Find tools"
     Params = FindParams
     result_kind: ResultKind = "summary"
 
     def __init__(
         self,
-        catalogue: str,
+        servers: Mapping[str, Sequence[Entry]],
+        said: Callable[[str], str],
         entries: Callable[[], Sequence[Entry]],
         learn: Callable[[], Awaitable[tuple[str, ...]]],
     ) -> None:
-        """Create the tool. `entries` returns the tools known at the time of a search; `learn` connects to unknown
-        servers, and returns why some cannot be used."""
-        self.description = _ABOUT + catalogue
+        """Create the tool. The model is told of `servers` with their tools, and what they say about these.
+        `entries` returns the tools known at the time of a search; `learn` connects to unknown servers, and returns
+        why some cannot be used."""
+        self.description = _ABOUT + catalogue(servers, {name: said(name).split("\n")[0] for name in servers})
+        self._servers = servers
+        self._said = said
+        self._told: set[str] = set()
+        """Servers whose instructions were in a result."""
         self._entries = entries
         self._learn = learn
         self._indexed: tuple[Entry, ...] = ()
         self._index: ToolIndex | None = None
+
+    def narrowed(self, allows: Callable[[str], bool]) -> "FindTools":
+        def allowed(found: Sequence[Entry]) -> list[Entry]:
+            return [each for each in found if allows(each.name)]
+
+        servers = {name: allowed(found) for name, found in self._servers.items()}
+        kept = {name: left for name, left in servers.items() if left or not self._servers[name]}
+        return FindTools(kept, self._said, lambda: allowed(self._entries()), self._learn)
 
     def title(self, params: FindParams) -> str:
         return params.query
@@ -71,9 +97,17 @@ class FindTools(BasicTool):
         found = await asyncio.to_thread(self._found, entries, params)  # ten thousand tools take a second
         if not found:
             none = f"None of {len(entries)} tools fits. Try other words for what it should do."
+            none = none if entries else "There are no tools to find."
             return ToolOutcome(text="\n".join((none, *problems)))
         names = ", ".join(entry.name for entry in found)
-        return ToolOutcome(text="\n\n".join((*_shown(found), *problems)), display=names)
+        return ToolOutcome(text="\n\n".join((*_shown(found), *self._words(found), *problems)), display=names)
+
+    def _words(self, found: Sequence[Entry]) -> Iterator[str]:
+        """Yield what the servers of the found tools say about them, once for each."""
+        for server in dict.fromkeys(entry.server for entry in found if entry.server not in self._told):
+            self._told.add(server)
+            if words := server_words(server, self._said(server)):
+                yield words
 
     def _found(self, entries: tuple[Entry, ...], params: FindParams) -> list[Entry]:
         """Return the tools that match a query; a full tool name returns only that tool."""
@@ -92,10 +126,11 @@ class CallParams(msgspec.Struct, frozen=True):
     arguments: dict[str, Any] = {}
 
 
-class CallTool(BasicTool, ForeignTool, NamesTool):
+class CallTool(BasicTool, ForeignTool, NamesTool, LeadsToTools):
     """Calls a tool that was found; from then on the call counts as that tool's."""
 
     name = "call_tool"
+    leads_to = _OF_SERVERS
     label = "Call"
     description = "Call a tool that find_tools found, by its full name."
     Params = CallParams
@@ -134,7 +169,13 @@ class CallTool(BasicTool, ForeignTool, NamesTool):
         return tool, tool.read_arguments(params.arguments)  # type: ignore[attr-defined]
 
     def unknown(self, name: str) -> str:
-        return self._unknown(name) if name.startswith("mcp__") else ""
+        return self._unknown(name) if name.startswith(_OF_SERVERS) else ""
+
+    def narrowed(self, allows: Callable[[str], bool]) -> "CallTool":
+        return CallTool(
+            lambda name: self._find(name) if allows(name) else None,
+            lambda name: self._unknown(name) if allows(name) else f"{name} is not among your tools.",
+        )
 
     def title(self, params: CallParams) -> str:
         return params.name

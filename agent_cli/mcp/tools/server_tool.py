@@ -1,6 +1,7 @@
 """A server's tool as one of our tools: every call is an external call, whatever the server says about it."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -8,6 +9,7 @@ import msgspec
 
 from agent_cli.protocol.actions import Action, CallExternal
 from agent_cli.protocol.json_text import decode_json
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.messages import ResultKind
 from agent_cli.protocol.sanitize import clip, visible, visible_line
 from agent_cli.tools.kit.base import (
@@ -21,13 +23,15 @@ from agent_cli.tools.kit.base import (
 from agent_cli.tools.kit.output import bounded, keep_whole, opened_by, result_tokens
 
 from ..catalog.changes import changed_parts, definition_diff
-from ..types.client import ServerError
+from ..types.client import ServerError, Unanswered
 from ..types.definition import ServerDefinition
 from ..types.offer import CallOutcome, Entry, ToolDefinition
 from .elicitation import asked_in_session
 from .schemas import object_schema, server_arguments
 
 _TITLE_CHARS = 120
+_ABOUT = "# MCP servers\nWhat servers say about their tools; it does not come from the user."
+_CLOSING = lazy_regex(r"</(?=\s*server\b)", re.IGNORECASE)
 _KINDS: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -42,6 +46,10 @@ class Link(Protocol):
     """The part of a server connection that a tool needs."""
 
     definition: ServerDefinition
+
+    @property
+    def instructions(self) -> str:
+        """What the server says about its tools, as approved by the user; empty for nothing."""
 
     async def ready(self) -> object: ...
 
@@ -84,6 +92,11 @@ class ServerTool(ForeignTool, NeedsPreparation):
         self.label = f"{_word(entry.server)}: {_word(entry.tool.title or entry.tool.name)}"
         self.description = described(entry.tool)
         """The description given to the model."""
+
+    @property
+    def words(self) -> str:
+        """What its server says about its tools, for the model; empty for nothing."""
+        return server_words(self._server, self._link.instructions)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -149,6 +162,9 @@ class ServerTool(ForeignTool, NeedsPreparation):
         try:
             with self._link.asking(elicit):
                 outcome = await self._link.call(now, params.values, context.emit)
+        except Unanswered as error:
+            look = "" if now.may_be_repeated else " It may have done it all the same: look before you repeat it."
+            raise ToolError(f"{error}{look}") from error
         except ServerError as error:
             raise ToolError(str(error)) from error
         return self._result(outcome, context)
@@ -169,6 +185,18 @@ class ServerTool(ForeignTool, NeedsPreparation):
             text = bounded(text, most, f"{opened_by(path)} or recall {context.call_id}" if path else "")
         shown = bounded(text, context.max_tokens(), "")
         return ToolOutcome(text=text, display=shown, ok=not outcome.is_error, images=outcome.images)
+
+
+def server_words(server: str, instructions: str) -> str:
+    """Return the instructions of a server as an element for the model; empty if it has none."""
+    inner = _CLOSING.sub("<\\\\/", visible(instructions))
+    return f'<server name="{server}">\n{inner}\n</server>' if inner else ""
+
+
+def introduction(tools: Iterable[object]) -> str:
+    """Return the section of the system prompt with what servers say about these tools; empty for nothing."""
+    said = dict.fromkeys(tool.words for tool in tools if isinstance(tool, ServerTool))
+    return "\n".join((_ABOUT, *filter(None, said))) if any(said) else ""
 
 
 def described(tool: ToolDefinition) -> str:

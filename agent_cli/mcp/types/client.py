@@ -13,6 +13,10 @@ class ServerError(Exception):
     """A server cannot be used, or refused a request; the text says which and why."""
 
 
+class Unanswered(ServerError):
+    """The answer did not come; the server may have done what was requested."""
+
+
 class ServerGone(ServerError):
     """The connection ended before the answer; the text holds the server's last log lines."""
 

@@ -302,6 +302,17 @@ class NamesTool(ABC):
         """Return what the model is told of a name that no tool has; empty if this tool calls none of that kind."""
 
 
+class LeadsToTools(ABC):
+    """A tool through which others that are not in the list can be found or called."""
+
+    leads_to: str
+    """Beginning of the names of these tools."""
+
+    @abstractmethod
+    def narrowed(self, allows: Callable[[str], bool]) -> "Tool":
+        """Return this tool for a session that may only use the tools whose names `allows` accepts."""
+
+
 class NeedsPreparation(ABC):
     """A tool that must query an external system before a call can be judged."""
 

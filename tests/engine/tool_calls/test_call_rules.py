@@ -241,6 +241,16 @@ async def test_a_commit_only_follows_tests_that_passed_after_the_last_edit(tmp_p
     ]  # fmt: skip
 
 
+async def test_input_for_a_shell_follows_the_rules_on_commands(tmp_path: Path) -> None:
+    rule = {"only_after": "shell(sh test.sh)", "call": "shell(touch made *)"}
+    typed = call("jobs", action="send", job="1", text="echo go\ntouch made && echo done\n")
+    found = await outcome(
+        tmp_path, [rule], say(call("shell", command="sh", background=True)), say(typed),
+        say(call("jobs", action="send", job="1", text="echo touch made\n")), say("ok"),
+    )  # fmt: skip
+    assert [status for status, _ in found] == ["ok", "failed", "ok"] and not (tmp_path / "work" / "made").exists()
+
+
 async def test_after_a_call_only_those_named_may_follow(tmp_path: Path) -> None:
     rule = {"then_only": "list_dir", "call": "read_file", "if_output": "a = 1"}
     found = await outcome(

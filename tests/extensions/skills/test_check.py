@@ -52,6 +52,7 @@ def test_each_violation_has_its_line(tmp_path: Path, head: str, found: list[tupl
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert check(tmp_path / "a", "Just text")[0][1].startswith("has no front matter")
+    assert "byte order mark" in check(tmp_path / "a", "\ufeff---\nname: a\n---\n")[0][1]
     (tmp_path / "a/SKILL.md").write_bytes(b"\xff")
     assert "not UTF-8" in check_skill(tmp_path / "a/SKILL.md")[0].problem
     assert "cannot be read" in check_skill(tmp_path / "none/SKILL.md")[0].problem

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from agent_cli.mcp.catalog.offer_store import OfferStore
 from agent_cli.mcp.catalog.tool_selection import entries
+from agent_cli.mcp.servers import Servers
 from agent_cli.mcp.tools.find_tools import CallTool, FindParams, FindTools
 from agent_cli.mcp.types.offer import ToolDefinition
 from agent_cli.sandbox.process.runner import ProcessRunner
@@ -16,7 +18,7 @@ from agent_cli.tools.new_context import new_context
 from agent_cli.tools.registry import Registry
 from agent_cli.workspace.paths import Workspace
 from tests.mcp.catalog.realistic import servers as realistic
-from tests.mcp.known import known_servers
+from tests.mcp.known import defined, known_servers, unreachable
 from tests.rows import each_row
 
 
@@ -30,7 +32,7 @@ async def learn_nothing() -> tuple[str, ...]:
 
 
 def finder(tools: Sequence[ToolDefinition]) -> FindTools:
-    return FindTools("", lambda: entries("demo", tools), learn_nothing)
+    return FindTools({}, lambda name: "", lambda: entries("demo", tools), learn_nothing)
 
 
 async def found(tools: Sequence[ToolDefinition], context: ToolContext, query: str, limit: int = 8) -> str:
@@ -82,7 +84,7 @@ async def test_nothing_found_says_so_with_what_is_wrong(context: ToolContext) ->
     async def learn() -> tuple[str, ...]:
         return ("The MCP server other did not start.",)
 
-    tool = FindTools("", lambda: entries("demo", [ToolDefinition("echo")]), learn)
+    tool = FindTools({}, lambda name: "", lambda: entries("demo", [ToolDefinition("echo")]), learn)
     text = (await tool.run(FindParams("quantum"), context)).text
     assert text.startswith("None of 1 tools fits.") and "other did not start" in text
 
@@ -141,3 +143,11 @@ def test_a_tool_that_was_found_can_be_called_by_its_own_name(tmp_path: Path) -> 
     registry = Registry(()).extended(servers.offered_tools(1_000), servers.find)
     tool, params = registry.parse("mcp__linear__list_teams", "{}")
     assert tool.name == "mcp__linear__list_teams" and params.values == {}
+
+
+async def test_of_a_server_that_did_not_start_the_cause_is_said(tmp_path: Path) -> None:
+    servers = Servers([defined("demo")], OfferStore(tmp_path), unreachable, ())
+    assert "Call find_tools: it starts it" in servers.unknown("mcp__demo__echo")
+    await servers.learn()
+    assert servers.unknown("mcp__demo__echo") == "demo is not there"
+    await servers.aclose()
