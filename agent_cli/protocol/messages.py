@@ -114,7 +114,7 @@ class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
     """Source of untrusted text in the attachment, such as a host."""
 
 
-AttachmentKind = Literal["file", "folder", "url", "image", "command", "resource", "skill", "agent"]
+AttachmentKind = Literal["file", "folder", "url", "image", "command", "resource", "skill", "agent", "instructions"]
 
 
 class AttachmentSummary(msgspec.Struct, frozen=True, omit_defaults=True):

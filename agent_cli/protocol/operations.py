@@ -57,8 +57,8 @@ class AttachedText(msgspec.Struct, frozen=True):
     """Permission rules that allow calls without asking until the turn ends; deny rules take precedence."""
     source: str = ""
     """Origin of the text if neither the user nor the project wrote it; the text is then marked as data."""
-    kind: Literal["skill", "agent", "resource"] = "skill"
-    """Instructions of a skill, the result of a sub-agent, or context supplied by a client."""
+    kind: Literal["skill", "instructions", "agent", "resource"] = "skill"
+    """Instructions of a skill or a command, the result of a sub-agent, or context supplied by a client."""
 
 
 class UserInput(OperationBase, frozen=True):

@@ -12,7 +12,7 @@ import os
 import posixpath
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -112,8 +112,9 @@ class GitReader:
             return (await self._say("hash-object", "-w", "-t", "tree", "--stdin")).decode().strip()
         return (await self._say("rev-parse", "--verify", f"{commit}^{{tree}}")).decode().strip()
 
-    async def snapshot(self) -> tuple[str, tuple[Omitted, ...]]:
-        """Return the tree of the current files without ignored ones, and the files omitted from it."""
+    async def snapshot(self, own: Collection[str] = ()) -> tuple[str, tuple[Omitted, ...]]:
+        """Return the tree of the current files without ignored ones and, of those that git does not know, without
+        `own` (real paths), and the files omitted from it."""
         with contextlib.suppress(FileNotFoundError):
             copy_index(self._own / "index", self._index)
         others = self._git("ls-files", "-z", "--others", "--exclude-standard", work=self.top, index=self._index)
@@ -123,7 +124,9 @@ class GitReader:
             raise ReviewError(f"the files in {self.top} cannot be listed: {error}") from error
         changed = names_in(await self._say(*self._of_files, *_CHANGED, work=self.top, index=self._index))
         wanted, omitted = [], []
-        for name in dict.fromkeys((*changed, *new)):
+        top = os.path.realpath(self.top)
+        unknown = (name for name in new if os.path.join(top, name) not in own)
+        for name in dict.fromkeys((*changed, *unknown)):
             if why := _why_not(self.top, name):
                 omitted.append(Omitted(name.rstrip("/"), why, is_gap="large" in why or why == ODD_NAME))
             else:

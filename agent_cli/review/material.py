@@ -50,6 +50,8 @@ class Selection(msgspec.Struct, frozen=True):
     patch: bytes = b""
     name: str = ""
     """Name of the patch file."""
+    own: frozenset[str] = frozenset()
+    """Real paths of the files that reviews write: part of no change, unless git knows them."""
 
 
 class Material(msgspec.Struct, frozen=True):
@@ -79,7 +81,7 @@ async def collect(git: GitReader, asked: Selection, may_show: Callable[[str], bo
     Raises:
         ReviewError: there is no such base or commit, or the patch does not apply.
     """
-    now, lost = await git.snapshot()
+    now, lost = await git.snapshot(asked.own)
     head = await git.commit("HEAD")
     target, trees = await _target(git, asked, now, head)
     changes, digest = await git.changes(*trees)

@@ -89,7 +89,7 @@ def folded(messages: Sequence[Message], cut: int, fold: CompactionSaved, pinned:
     summary = UserMessage(
         id=fold.id, text=fold.summary, origin="summary", turn_id=fold.turn_id, told=fold.told, time=fold.time
     )
-    stay = [preserved_message(m) for m in messages[:cut] if m.id in fold.kept or m.id in pinned]
+    stay = [preserved_message(m, fold.turn_id) for m in messages[:cut] if m.id in fold.kept or m.id in pinned]
     return [summary, *stay, *messages[cut:]]
 
 

@@ -5,11 +5,13 @@ import os
 
 import msgspec
 
-from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, Attachment, Message, ToolResult, UserMessage
 from agent_cli.protocol.sanitize import marked_data
 
 _SLACK = 100
 """Minimum number of characters that shortening must save."""
+_KEPT_CHARS = 12_000
+"""Maximum length of instructions that stay with the prompt of a turn when it is compacted."""
 
 
 def placeholder(message: Message, reason: str) -> Message:
@@ -50,20 +52,32 @@ def without_long_texts(message: AssistantMessage | ToolResult) -> Message:
     return msgspec.structs.replace(bare, display="") if isinstance(bare, ToolResult) else bare
 
 
-def preserved_message(message: Message) -> Message:
-    """Return a message from a compacted part as sent after the summary: a user message without its attachments, or
-    otherwise a note, because a call and its result may only be sent together."""
+def preserved_message(message: Message, turn_id: str) -> Message:
+    """Return a message from a part compacted in a turn as sent after the summary: a user message without its
+    attachments, except instructions that the turn still follows, or otherwise a note, because a call and its
+    result may only be sent together."""
     match message:
         case UserMessage():
-            gone = [f"[{each.name} was attached here; read it again if needed]" for each in message.attachments]
+            is_current = bool(turn_id) and message.turn_id == turn_id
+            kept = tuple(each for each in message.attachments if is_current and _instructs(each))
+            gone = [
+                f"[{each.name} was attached here; read it again if needed]"
+                for each in message.attachments
+                if each not in kept
+            ]
             lead = "\n".join(part for part in (message.context, *gone) if part)
-            return msgspec.structs.replace(message, context=lead, attachments=(), images=())
+            return msgspec.structs.replace(message, context=lead, attachments=kept, images=())
         case AssistantMessage():
             said, words = "the model's answer", message.text
         case ToolResult():
             said, words = f"the result of {message.tool}", message.text
     text = f"[Kept from before the summary: {said}]\n{words}"
     return UserMessage(id=message.id, turn_id=message.turn_id, text=text, origin="hint")
+
+
+def _instructs(attachment: Attachment) -> bool:
+    """Return True for the instructions of a skill or a command, unless they are too long to be kept."""
+    return attachment.name.startswith(("skill ", "instructions ")) and len(attachment.text) <= _KEPT_CHARS
 
 
 def describe_message(message: Message) -> str:

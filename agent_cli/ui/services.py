@@ -263,8 +263,8 @@ class FrontEndServices(Protocol):
     def branch(self) -> str:
         """Return the git branch that is checked out, reading as few bytes as possible; empty for none."""
 
-    def init_prompt(self, focus: str) -> str:
-        """Return the prompt that makes the model write the project's instructions file."""
+    def init_input(self, focus: str) -> UserInput:
+        """Return the input that makes the model write the project's instructions file."""
 
     def permissions(self) -> tuple[RuleLine, ...]:
         """Return the rules in force, in the order they are tried."""

@@ -77,6 +77,22 @@ def test_ten_bugs_in_one_review_and_no_repetition_in_the_next(world: World) -> N
     assert "5 findings" in again.err and "5 fixed" in again.err and body["commit_id"] == review["head"]
 
 
+def test_what_a_review_has_written_is_no_change_to_review(world: World) -> None:
+    committed(world.work, {"a.py": CODE})
+    git(world.work, "checkout", "-q", "-b", "topic")
+    committed(world.work, {"a.py": CODE.replace(" * x", " / x")}, "two")
+    (world.work / "sub").mkdir()
+    world.script(CLEAN, CLEAN)
+    for options in (
+        ["--also", "json=sub/r.json"],
+        ["--previous", "sub/r.json", "-o", "r.txt", "--also", "json=s.json"],
+    ):
+        done = world.run("review", *options)
+        assert done.code == 0 and "the commits of HEAD that main does not have: 1 file" in done.err, done
+        assert "r.json" not in world.messages()[-1] and '"type": "review"' not in world.messages()[-1]
+    assert (world.work / "r.txt").exists()
+
+
 def test_two_reviews_at_once_do_not_mix(world: World) -> None:
     committed(world.work, {"a.py": CODE})
     put(world.work, {"a.py": CODE.replace(" * x", " / x")})

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent_cli.protocol.messages import (
     AssistantMessage,
+    Attachment,
     Image,
     Message,
     PlanItem,
@@ -238,6 +239,20 @@ def test_a_result_recorded_late_is_put_behind_its_call_before_anything_is_folded
     ]  # fmt: skip
     assert ids(records) == ["u1", "a1", "r_c1", "r_c2", "u2", "a2"]
     assert ids([*records, fold("r_c2", kept=("u1",))]) == ["fold", "u1", "u2", "a2"]
+
+
+@pytest.mark.parametrize(("turn", "left"), [("t1", ("skill care", "instructions of /init")), ("t2", ()), ("", ())])
+def test_instructions_stay_with_a_prompt_that_is_compacted_in_its_own_turn(
+    turn: str, left: tuple[str, ...]
+) -> None:
+    names = ("skill care", "a.py", "instructions of /init", "skill long")
+    beside = [Attachment(name, "x" * (20_000 if "long" in name else 20)) for name in names]
+    asked = msgspec.structs.replace(user("u1", "t1"), attachments=tuple(beside))
+    first = result("c1")
+    _, kept, *_ = visible([asked, answer("a1", "c1"), first, answer("a2"), fold(first.id, turn, kept=("u1",))])
+    assert isinstance(kept, UserMessage) and tuple(each.name for each in kept.attachments) == left
+    gone = [name for name in names if name not in left]
+    assert kept.context.splitlines() == [f"[{name} was attached here; read it again if needed]" for name in gone]
 
 
 # folding

@@ -24,6 +24,7 @@ from agent_cli.protocol.client import (
 from agent_cli.protocol.messages import Image
 from agent_cli.protocol.operations import (
     ApprovalAnswer,
+    AttachedText,
     ChangeSettings,
     Interrupt,
     Operation,
@@ -335,8 +336,8 @@ class FakeHost:
     def branch(self) -> str:
         return "main"
 
-    def init_prompt(self, focus: str) -> str:
-        return f"Write AGENTS.md. {focus}".strip()
+    def init_input(self, focus: str) -> UserInput:
+        return UserInput(f"/init {focus}".strip(), brought=(AttachedText("of /init", "Write AGENTS.md."),))
 
     def permissions(self) -> tuple[RuleLine, ...]:
         saved = RuleLine("allow", "shell(make test)", "this session", is_saved=True)

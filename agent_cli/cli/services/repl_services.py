@@ -15,6 +15,7 @@ from agent_cli.fs.files import create_file
 from agent_cli.protocol.agent_types import AgentType
 from agent_cli.protocol.client import AgentTranscript, ServerStatus
 from agent_cli.protocol.messages import Image
+from agent_cli.protocol.operations import AttachedText, UserInput
 from agent_cli.protocol.usage import Totals
 from agent_cli.store.file_names import id_in
 from agent_cli.store.session_file import StoreError, read_session
@@ -136,8 +137,9 @@ class SessionHost:
         self._notes = self._notes or MemoryNotes(self._opened.memory)
         return self._notes
 
-    def init_prompt(self, focus: str) -> str:
-        return init_prompt(focus)
+    def init_input(self, focus: str) -> UserInput:
+        instructions = AttachedText("of /init", init_prompt(focus), kind="instructions")
+        return UserInput(f"/init {focus}".strip(), brought=(instructions,))
 
     def permissions(self) -> tuple[services.RuleLine, ...]:
         saved = set(map(id, self._opened.permissions.grants()))

@@ -198,7 +198,7 @@ async def resolve(context: CommandContext, argument: str) -> None:
 
 async def init(context: CommandContext, argument: str) -> None:
     """`/init [FOCUS]`: have the model write AGENTS.md."""
-    await context.submit(UserInput(context.host.init_prompt(argument)))
+    await context.submit(context.host.init_input(argument))
 
 
 async def memory(context: CommandContext, argument: str) -> None:

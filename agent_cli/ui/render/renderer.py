@@ -74,6 +74,8 @@ class Renderer:
         self._drawn: StyledBlocks | None = None
         self._answer: MarkdownStream | None = None
         self._answered = False
+        self._echoed = ""
+        """A user command, as long as nothing has happened since its echo: its turn is not to print it again."""
         self._thoughts = ReasoningView(keeps=not settings.show_reasoning)
         self._folded: deque[_Folded] = deque(maxlen=_FOLDED)
         self._goes_back = False
@@ -101,6 +103,7 @@ class Renderer:
             self._show(event)
         except Exception as problem:
             self._out.append(f"(could not show {type(event).__name__}: {type(problem).__name__})\n")
+        self._echoed = ""
 
     def take(self, final: bool = False) -> str:
         """Return the text to print now, in whole lines; empty if there is nothing new. With `final`, include what
@@ -139,6 +142,7 @@ class Renderer:
     def echo(self, text: str) -> None:
         """Echo a user command."""
         self._prompt(text)
+        self._echoed = text.strip()
 
     def notice(self, text: str, wrap: bool = True) -> None:
         """Print the program's own lines, wrapped between words or, without `wrap`, unchanged."""
@@ -339,7 +343,7 @@ class Renderer:
         self.live.busy_since, self.live.waited_s = time.monotonic(), 0.0
         if not self._is_replay:
             self._before = self._snapshot().totals
-        if event.text.strip():
+        if event.text.strip() not in ("", self._echoed):
             self._prompt(event.text)
 
     def _text(self, text: str) -> None:

@@ -150,7 +150,7 @@ def test_paths_and_prose_are_no_commands(text: str) -> None:
         ("/resolve keep a.py", Resolve("mine", ("a.py",))),
         ("/resolve take", Resolve("old")),
         ("/rename the lexer", Rename("the lexer")),
-        ("/init the tests", UserInput("Write AGENTS.md. the tests")),
+        ("/init the tests", FakeHost().init_input("the tests")),
         ("/queue then the docs", UserInput("then the docs")),
     ],
 )

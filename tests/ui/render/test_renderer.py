@@ -121,6 +121,17 @@ def test_any_events_in_any_order_are_harmless(steps: list[ev.AnyEvent | str], wi
     harmless(out + "\n".join(view.frame((), 5)) + view.take(), True)
 
 
+def test_a_command_that_becomes_a_turn_is_printed_once_unless_it_had_to_wait() -> None:
+    view, started = renderer(NONE), ev.TurnStarted(turn_id="t", text="/init")
+    view.echo("/init")
+    view.handle(started)
+    assert view.take().count("/init") == 1
+    view.echo("/init")
+    view.handle(answered("of the turn before"))
+    view.handle(started)
+    assert view.take().count("/init") == 2
+
+
 @given(st.lists(st.sampled_from(_LINK_PIECES) | st.text(max_size=3), max_size=20).map("".join), st.integers(8, 60))
 @settings(max_examples=tries(200), deadline=None)
 def test_any_link_is_harmless(text: str, width: int) -> None:

@@ -5,7 +5,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -63,13 +63,19 @@ async def order_of(values: Mapping[str, Any], folder: Path) -> ReviewOrder:
             raise UsageError(f"{option.names[0]}: {limit:g} is not greater than 0")
     kind: TargetKind | None = next((each for each in get_args(TargetKind) if each in given), None)
     ref = values.get(kind) if kind in ("base", "commit", "patch") else None
-    selection = Selection(kind, ref or "")
+    named = (values.get("previous"), values.get("output_file"), *_files_of_formats(values))
+    own = frozenset(os.path.realpath(folder / name) for name in named if name)
+    selection = Selection(kind, ref or "", own=own)
     if kind == "patch" and ref is not None:
-        selection = Selection(kind, patch=await read_patch(folder / ref), name=os.path.basename(ref))
+        selection = Selection(kind, patch=await read_patch(folder / ref), name=os.path.basename(ref), own=own)
     request = Request(
         values.get("positional") or "", _previous(values.get("previous"), folder), values.get("max_findings")
     )
     return ReviewOrder(selection, request, PRIORITIES.index(values.get("fail_on") or PRIORITIES[-1]))
+
+
+def _files_of_formats(values: Mapping[str, Any]) -> Iterator[str]:
+    return (each.partition("=")[2] for each in values.get("also") or ())
 
 
 def _previous(name: str | None, folder: Path) -> tuple[Finding, ...]:
