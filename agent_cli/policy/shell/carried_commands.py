@@ -7,23 +7,13 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
 from ..rules.path_verdict import Policy
 from .destructive import INTERPRETERS
 from .git_needs import folder_of
 from .parser import SimpleCommand
-from .wrappers import SHELLS, git_settings, normalize, option_values, program
+from .wrappers import PACKAGE_MANAGERS, SHELLS, git_settings, normalize, option_values, program, started_by
 
 _RUN_TEXT = frozenset("awk gawk mawk nawk vim vi nvim view ex ed emacs tmux screen expect gdb m4 sed".split())
-_PACKAGE_MANAGERS = frozenset("npm pnpm yarn bun".split())
-_RUN_THE_REST = {
-    **dict.fromkeys("uv poetry pipenv pdm rye hatch pipx conda".split(), ("run",)),
-    **dict.fromkeys(_PACKAGE_MANAGERS, ("exec", "dlx", "x")),
-    "bundle": ("exec",),
-}
-"""Verbs of programs that run the words after the verb."""
-_RUN_ALL = frozenset("npx bunx uvx pnpx".split())
 _LIST = re.compile(r"""(["'])\s*,\s*\1""")
 _ENDS = re.compile(r"""["'`\n;|&(){}!\[\]]+|\\n""")
 _SED_COMMAND = re.compile(r"(?:^|[\s;{}\d$!/])e\s+")
@@ -63,35 +53,15 @@ def _texts(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
             yield make_recipes(words, cwd, policy.script)
         case "just":
             yield just_recipes(words, cwd, policy.script)
-        case _ if name in _PACKAGE_MANAGERS or name in _RUN_ALL:
+        case "npx" | "npm" | "pnpm" | "yarn" | "bun":
             yield from option_values(words, "-c", "--call")
-            yield package_scripts(words, cwd, policy.script) if name in _PACKAGE_MANAGERS else ""
+            yield package_scripts(words, cwd, policy.script) if name in PACKAGE_MANAGERS else ""
     yield from (" ".join(each.argv) for each in started_by(part))
-
-
-def started_by(part: SimpleCommand) -> Iterator[SimpleCommand]:
-    """Yield what a command such as `uv run` starts; several, if a word may be the value of an option."""
-    name, words = program(part), part.argv[1:]
-    verbs = _RUN_THE_REST.get(name, ())
-    start = 0 if name in _RUN_ALL else next((at for at, word in enumerate(words, 1) if word in verbs), -1)
-    if start >= 0:
-        for at in _behind_options(words[start:]):
-            yield msgspec.structs.replace(part, words=part.words[1 + start + at :])
 
 
 def _run_by_sed(script: str) -> str:
     text = _SED_COMMAND.sub("\n", script)
     return text.replace(end[1], "\n") if (end := _SED_EVALUATES.search(text)) else text
-
-
-def _behind_options(words: tuple[str, ...]) -> Iterator[int]:
-    """Yield where the command after the options may start: a word after an option may be its value."""
-    for at, word in enumerate(words):
-        if word.startswith("-"):
-            continue
-        yield at
-        if not at or not words[at - 1].startswith("-"):
-            return
 
 
 def _aliased(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:

@@ -22,14 +22,14 @@ from agent_cli.protocol.paths import is_inside
 from ..rules.path_verdict import Policy, strictest, together, watched, weightiest
 from ..rules.rule import BUILT_IN_PLACE, Effect, Rule
 from . import destructive
-from .carried_commands import carried_commands, started_by
+from .carried_commands import carried_commands
 from .git_needs import git_need, unaliased
 from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
 from .sandbox_needs import SandboxNeed, leaving_need, need_of, unread_need
-from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, program, unwrap
+from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, program, started_by, unwrap
 
 _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 _MOST_PLACES = 4

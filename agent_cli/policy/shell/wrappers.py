@@ -19,6 +19,7 @@ MAX_SHELLS = 4
 TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
 """Wrappers that are as harmless as the commands they run."""
 SHELLS = frozenset("sh bash zsh dash ksh mksh fish ash rbash".split())
+PACKAGE_MANAGERS = frozenset("npm pnpm yarn bun".split())
 _ASSIGNMENT = r"[A-Za-z_]\w*\+?=.*"
 
 
@@ -31,6 +32,11 @@ class Wrapper(msgspec.Struct, frozen=True):
     """Options that take the next word."""
     operands: int = 0
     """Number of plain words before the command."""
+    verbs: str = ""
+    """Words of which one must come before the command: `mise exec`."""
+    is_loose: bool = False
+    """True if its other options are not known, so that any word behind one may begin the command: `uv run --with a
+    b`. What it runs can be forbidden, never allowed."""
     assigns: bool = False
     """True if `NAME=value` words may come first."""
     queries: str = ""
@@ -78,18 +84,18 @@ WRAPPERS: dict[str, Wrapper] = {
         Wrapper(r"-.*"),
     ),
     "flock": Wrapper(r"-[nxsueoF]+|-w\d+", "-[wE]", 1),
+    "mise": Wrapper(verbs="exec|x"),
+    "nvm": Wrapper("--silent", operands=1, verbs="exec"),
+    "rustup": Wrapper("--install", operands=1, verbs="run"),
+    "fnm": Wrapper("--[a-z-]+=.*", "--[a-z-]+", verbs="exec"),
+    "volta": Wrapper("--(no|bundled)-[a-z]+|--[a-z-]+=.*", "--(node|npm|pnpm|yarn|env)", verbs="run"),
+    **dict.fromkeys("asdf rbenv pyenv nodenv goenv jenv".split(), Wrapper(verbs="exec")),
+    "direnv": Wrapper(operands=1, verbs="exec"),
+    **dict.fromkeys("uv poetry pipenv pdm rye hatch pipx conda".split(), Wrapper(verbs="run", is_loose=True)),
+    **dict.fromkeys(PACKAGE_MANAGERS, Wrapper(verbs="exec|dlx|x", is_loose=True)),
+    "bundle": Wrapper(verbs="exec", is_loose=True),
+    **dict.fromkeys("npx bunx uvx pnpx".split(), Wrapper(is_loose=True)),
 }  # fmt: skip
-MANAGERS: dict[str, tuple[str, Wrapper]] = {
-    "mise": ("exec|x", Wrapper()),
-    "nvm": ("exec", Wrapper("--silent", operands=1)),
-    "rustup": ("run", Wrapper("--install", operands=1)),
-    "fnm": ("exec", Wrapper("--[a-z-]+=.*", "--[a-z-]+")),
-    "volta": ("run", Wrapper("--(no|bundled)-[a-z]+|--[a-z-]+=.*", "--(node|npm|pnpm|yarn|env)")),
-    **dict.fromkeys(["asdf", "rbenv", "pyenv", "nodenv", "goenv", "jenv"], ("exec", Wrapper())),
-    "direnv": ("exec", Wrapper(operands=1)),
-}
-"""Programs that run commands with another version of a tool, and the verb before the command."""
-
 _SHELL_FLAGS = r"[-+][abcefhiklmnprstuvxBCEHPT]+|--(norc|noprofile|posix|login|noediting)"
 _SHELL_VALUED = r"[-+][abcefhiklmnprstuvxBCEHPT]*[oO]"
 _GIT_FLAGS = (
@@ -202,12 +208,32 @@ def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
     verb = words[len(words) + 1 - len(normalize(command)) :][:1]
     if name == "git" and (verb[0].glob if verb else fed):
         raise Unsure(_UNSEEN.format(name))
-    if name in MANAGERS:
-        return _managed(name, words, fed)
     wrapper = WRAPPERS.get(name)
-    if wrapper is None or (words and re.fullmatch(wrapper.queries, words[0].text)):
+    if wrapper is None or wrapper.is_loose or (words and re.fullmatch(wrapper.queries, words[0].text)):
         return [], []
-    return _unwrapped(name, wrapper, words, fed)
+    rest = _behind_verb(wrapper, words)
+    if rest is None:
+        return [], []
+    return _unwrapped(name, wrapper, rest, fed) if name != "mise" else _by_mise(rest, fed)
+
+
+def started_by(command: SimpleCommand) -> Iterator[SimpleCommand]:
+    """Yield what a wrapper with unknown options, such as `uv run`, may start: several commands, if a word may be
+    the value of an option."""
+    wrapper = WRAPPERS.get(program(command))
+    rest = (_behind_verb(wrapper, list(command.words[1:])) if wrapper and wrapper.is_loose else None) or ()
+    for at, word in enumerate(rest):
+        if not word.text.startswith("-"):
+            yield msgspec.structs.replace(command, words=tuple(rest[at:]))
+            if not at or not rest[at - 1].text.startswith("-"):
+                return
+
+
+def _behind_verb(wrapper: Wrapper, words: list[Word]) -> list[Word] | None:
+    """Return the words after the verb of a wrapper; None if it has another one, with which it runs nothing."""
+    if not wrapper.verbs:
+        return words
+    return next((words[at:] for at, word in enumerate(words, 1) if re.fullmatch(wrapper.verbs, word.text)), None)
 
 
 def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:
@@ -231,15 +257,6 @@ def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tup
     if not rest[0].text or rest[0].text.startswith("-"):
         raise Unsure(f"an option of `{name}` that is not known")
     return [SimpleCommand(tuple(rest), assigns=tuple(assigns), has_unseen_words=fed or wrapper.feeds)], []
-
-
-def _managed(name: str, words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:
-    verb, wrapper = MANAGERS[name]
-    at = next((at for at, word in enumerate(words, 1) if re.fullmatch(verb, word.text)), 0)
-    if not at:
-        return [], []
-    rest = words[at:]
-    return _unwrapped(name, wrapper, rest, fed) if name != "mise" else _by_mise(rest, fed)
 
 
 def _by_mise(words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:
