@@ -5,17 +5,18 @@ the command counts, and a command assembled at run time is not found."""
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from ..rules.path_verdict import Policy
-from .destructive import INTERPRETERS
-from .git_needs import folder_of
+from .destructive import INTERPRETERS, pieces_of
+from .git_needs import OWN_VERBS, folder_of
 from .parser import SimpleCommand
-from .wrappers import PACKAGE_MANAGERS, SHELLS, git_settings, normalize, option_values, program, started_by
+from .wrappers import PACKAGE_MANAGERS, SHELLS, git_settings, normalize, option_values, program
 
 _RUN_TEXT = frozenset("awk gawk mawk nawk vim vi nvim view ex ed emacs tmux screen expect gdb m4 sed".split())
-_LIST = re.compile(r"""(["'])\s*,\s*\1""")
-_ENDS = re.compile(r"""["'`\n;|&(){}!\[\]]+|\\n""")
+_GIVEN = re.compile(r"-\w*[FeI]|--[\w-]+=(exec=)?")
+"""Options of tar and rsync before a program to run."""
 _SED_COMMAND = re.compile(r"(?:^|[\s;{}\d$!/])e\s+")
 """Text before a command that sed runs."""
 _SED_EVALUATES = re.compile(r"([/|,#])[gpiImM\d]*e[gpiImM\d]*\s*(?:$|[;}\n])")
@@ -27,10 +28,8 @@ def carried_commands(part: SimpleCommand, cwd: str, policy: Policy) -> tuple[str
     """Return the texts inside a command that may be commands; empty if no rule denies or asks about commands."""
     if not part.words or not (policy.rules.of("deny", "shell") or policy.rules.of("ask", "shell")):
         return ()
-    pieces = (
-        piece.strip(" \t@-+") for text in _texts(part, cwd, policy) for piece in _ENDS.split(_LIST.sub(" ", text))
-    )
-    return tuple(dict.fromkeys(piece for piece in pieces if piece))[:_MOST_TEXTS]
+    pieces = (piece for text in _texts(part, cwd, policy) for piece in pieces_of(text) if piece)
+    return tuple(dict.fromkeys(pieces))[:_MOST_TEXTS]
 
 
 def _texts(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
@@ -46,7 +45,9 @@ def _texts(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
         yield text if text.startswith("#!") else ""
     match name:
         case "git":
-            yield from _aliased(part, cwd, policy)
+            yield from alias_lines(part, cwd, policy)
+        case "tar" | "bsdtar" | "rsync":
+            yield from (_GIVEN.sub("", word, count=1) for word in words)
         case "sed":
             yield from map(_run_by_sed, words)
         case "make" | "gmake":
@@ -56,7 +57,6 @@ def _texts(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
         case "npx" | "npm" | "pnpm" | "yarn" | "bun":
             yield from option_values(words, "-c", "--call")
             yield package_scripts(words, cwd, policy.script) if name in PACKAGE_MANAGERS else ""
-    yield from (" ".join(each.argv) for each in started_by(part))
 
 
 def _run_by_sed(script: str) -> str:
@@ -64,20 +64,20 @@ def _run_by_sed(script: str) -> str:
     return text.replace(end[1], "\n") if (end := _SED_EVALUATES.search(text)) else text
 
 
-def _aliased(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
-    """Yield the expansion of git's verb if it is an alias, including nested aliases."""
+def alias_lines(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
+    """Yield the lines that a git command stands for if its verb is an alias, including nested aliases."""
     verb, *rest = normalize(part)[1:] or [""]
     folder = folder_of(part, cwd)
     given = [setting.partition("=") for setting in git_settings(part)]
     seen: set[str] = set()
     todo = [verb]
     while todo and (verb := todo.pop().lower()):
-        if verb in seen:
+        if verb in seen or verb in OWN_VERBS:
             continue
         seen.add(verb)
         own = tuple(value for name, _, value in given if name.lower() == f"alias.{verb}")
         for value in (*own, *policy.git_aliases(folder, verb)):
-            words = " ".join((value, *rest))
+            words = f"{value} {shlex.join(rest)}".rstrip()
             yield words[1:] if words.startswith("!") else f"git {words}"
             todo += [] if value.startswith("!") else value.split()[:1]
 

@@ -11,7 +11,7 @@ line needs that.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
 import msgspec
@@ -20,10 +20,10 @@ from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, Verdict, exceeds
 from agent_cli.protocol.paths import is_inside
 
 from ..rules.path_verdict import Policy, strictest, together, watched, weightiest
-from ..rules.rule import BUILT_IN_PLACE, Effect, Rule
+from ..rules.rule import BUILT_IN_PLACE, Effect, Rule, Rules
 from . import destructive
-from .carried_commands import carried_commands
-from .git_needs import git_need, unaliased
+from .carried_commands import alias_lines, carried_commands
+from .git_needs import folder_of, git_need, unaliased
 from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
@@ -119,7 +119,7 @@ def _judge(line: str, cwd: str, policy: Policy, depth: int) -> CommandVerdict:
         return CommandVerdict(Allow("an empty command"), line)
     whole = strictest(each.verdict for each in judged)
     last = [msgspec.structs.replace(step.inside.commands[-1], operator=step.part.operator) for step in found]
-    if not isinstance(whole, Deny) and (why := destructive.runs_a_pipe(last)):
+    if not isinstance(whole, Deny) and (why := destructive.runs_a_pipe(last, _reader_in(cwd, policy))):
         return CommandVerdict(Ask("destruction", why, "", whole.reach), line)
     return _folded(whole, judged, line, policy)
 
@@ -131,10 +131,31 @@ def _each(line: list[CommandInPlace], policy: Policy, depth: int) -> list[Comman
         verdicts = []
         for place in step.places:
             scripts = [_judge(script, place, policy, depth + 1) for script in step.inside.scripts]
+            if depth < MAX_SHELLS:
+                scripts += _started(step.inside.commands, place, policy, depth + 1)
             verdicts.append(judge_step(msgspec.structs.replace(step, cwd=place), policy, scripts, before))
         found.append(_in_any(verdicts))
         before = [*before, step.part] if step.part.operator == "|" else []
     return found
+
+
+def _started(commands: Sequence[SimpleCommand], cwd: str, policy: Policy, depth: int) -> list[CommandVerdict]:
+    """Return the verdicts on what commands start through git's aliases or programs with unknown options, where
+    they refuse or ask in every mode. Rules on the text of an alias are applied where it is searched."""
+    free = msgspec.structs.replace(policy, mode="yolo")
+    bare = msgspec.structs.replace(free, rules=Rules(()))
+    found = []
+    for command in commands:
+        if program(command) == "git":
+            folder = folder_of(command, cwd)
+            found += [_judge(line, folder, bare, depth) for line in alias_lines(command, cwd, policy)]
+        for started in started_by(command):
+            text = " ".join(started.argv)
+            try:
+                found += _each([CommandInPlace(started, unwrap(started), cwd)], free, depth)
+            except Unsure as doubt:
+                found.append(CommandVerdict(_unread(text, str(doubt), cwd, free), text))
+    return [each for each in found if not isinstance(each.verdict, Allow) and not each.verdict.by_mode]
 
 
 def _in_any(verdicts: list[CommandVerdict]) -> CommandVerdict:
@@ -286,7 +307,13 @@ def _may_destroy(line: str, cwd: str, policy: Policy) -> bool:
 
 def _destroying_in(cwd: str, policy: Policy) -> destructive.Cwd:
     scratch = policy.scratch if policy.sandboxed else ()
-    return destructive.Cwd(lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch)
+    return destructive.Cwd(
+        lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch, _reader_in(cwd, policy)
+    )
+
+
+def _reader_in(cwd: str, policy: Policy) -> Callable[[str], str]:
+    return lambda path: policy.script(os.path.join(cwd, path))
 
 
 def _kept_inside(verdict: Verdict, line: str, policy: Policy) -> Verdict:
@@ -485,9 +512,8 @@ def _weighed(
 ) -> CommandVerdict:
     filed = "inside" if isinstance(named.verdict, Deny) else named.verdict.reach
     asking = leaving_need(need)
-    meant = next((each for each in started_by(part) if destructive.destroys(each, place)), plain)
-    if why := destructive.destroys(meant, place) or destructive.destroys_by_redirection(part, place):
-        reach = widest((destructive.reach_of(meant, asking.reach), filed))
+    if why := destructive.destroys(plain, place) or destructive.destroys_by_redirection(part, place):
+        reach = widest((destructive.reach_of(plain, asking.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot restore that", "", reach), part, shown, policy)
     if asked := (
         _forbidding(part, cwd, policy, "ask") or rule_on_fed(part, policy) or _on_hosts(part, policy, "ask")

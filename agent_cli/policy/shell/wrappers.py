@@ -78,11 +78,15 @@ WRAPPERS: dict[str, Wrapper] = {
     "chrt": Wrapper("-[abfiomrv]+|--[a-z-]+", "-[TPD]", 1),
     "setarch": Wrapper(r"-[a-zA-Z0-9]+|--[\w-]+", operands=1),
     **dict.fromkeys(
-        "proot fakeroot xvfb-run unbuffer caffeinate toybox chronic torsocks proxychains proxychains4 eatmydata"
-        " linux64"
-        " linux32 dbus-run-session systemd-inhibit faketime prlimit numactl firejail rlwrap dotenv".split(),
+        "fakeroot unbuffer caffeinate toybox chronic torsocks eatmydata linux64 linux32 dbus-run-session"
+        " systemd-inhibit prlimit firejail rlwrap".split(),
         Wrapper(r"-.*"),
     ),
+    "faketime": Wrapper("-.*", operands=1),
+    "numactl": Wrapper("-.*", "-[NmCpilP]"),
+    "proot": Wrapper("-.*", "-[brwqki]"),
+    **dict.fromkeys(["proxychains", "proxychains4"], Wrapper("-.*", "-f")),
+    "xvfb-run": Wrapper("-.*", "-[efnpsw]"),
     "flock": Wrapper(r"-[nxsueoF]+|-w\d+", "-[wE]", 1),
     "mise": Wrapper(verbs="exec|x"),
     "nvm": Wrapper("--silent", operands=1, verbs="exec"),
@@ -91,10 +95,28 @@ WRAPPERS: dict[str, Wrapper] = {
     "volta": Wrapper("--(no|bundled)-[a-z]+|--[a-z-]+=.*", "--(node|npm|pnpm|yarn|env)", verbs="run"),
     **dict.fromkeys("asdf rbenv pyenv nodenv goenv jenv".split(), Wrapper(verbs="exec")),
     "direnv": Wrapper(operands=1, verbs="exec"),
-    **dict.fromkeys("uv poetry pipenv pdm rye hatch pipx conda".split(), Wrapper(verbs="run", is_loose=True)),
+    **dict.fromkeys(
+        "uv poetry pipenv pdm rye hatch pipx conda mamba micromamba pixi devbox doppler dotenvx infisical"
+        " op".split(),
+        Wrapper(verbs="run", is_loose=True),
+    ),
     **dict.fromkeys(PACKAGE_MANAGERS, Wrapper(verbs="exec|dlx|x", is_loose=True)),
-    "bundle": Wrapper(verbs="exec", is_loose=True),
-    **dict.fromkeys("npx bunx uvx pnpx".split(), Wrapper(is_loose=True)),
+    **dict.fromkeys("bundle tox lerna nx aws-vault chamber".split(), Wrapper(verbs="exec", is_loose=True)),
+    **dict.fromkeys(
+        "npx bunx uvx pnpx corepack cross-env cross-env-shell env-cmd dotenv entr watchexec hyperfine concurrently"
+        " valgrind systemd-cat cpulimit setpriv bwrap arch screen".split(),
+        Wrapper(is_loose=True),
+    ),
+    **dict.fromkeys(["gosu", "su-exec"], Wrapper(operands=1)),
+    "perf": Wrapper(verbs="stat|record|trace", is_loose=True),
+    "nodemon": Wrapper(verbs="-x|--exec", is_loose=True),
+    **dict.fromkeys(["nix", "nix-shell"], Wrapper(verbs="-c|--command|--run", is_loose=True)),
+    "cmake": Wrapper(verbs="-E", is_loose=True),
+    **dict.fromkeys(["pwsh", "powershell", "nu"], Wrapper(verbs="(?i)-c|-command", is_loose=True)),
+    "tmux": Wrapper(
+        verbs="new(-session|w|-window)?|split(w|-window)|respawn(p|w|-pane|-window)|run(-shell)?|send(-keys)?"
+        "|popup|display-popup|pipe(p|-pane)|if(-shell)?", is_loose=True,
+    ),
 }  # fmt: skip
 _SHELL_FLAGS = r"[-+][abcefhiklmnprstuvxBCEHPT]+|--(norc|noprofile|posix|login|noediting)"
 _SHELL_VALUED = r"[-+][abcefhiklmnprstuvxBCEHPT]*[oO]"
@@ -106,7 +128,8 @@ _GIT_FLAGS = (
 _GIT_VALUED = r"-[Cc]|--(git-dir|work-tree|namespace|config-env|super-prefix)"
 _GIT_ALONE = r"--(version|help|exec-path|html-path|man-path|info-path)|-[vh]"
 _GIT_RUNS = (
-    r"(bisect run|submodule( -\S+)* foreach|filter-branch|rebase .*(-x|--e)|difftool .*-x|for-each-repo)\b.*"
+    r"(bisect run|submodule( -\S+)* foreach|filter-branch|for-each-repo)\b.*"
+    r"|rebase (.* )?(-[a-z]*x|--ex).*|difftool (.* )?(-[a-z]*x|--ext).*"
 )
 _UNSEEN = "what `{}` runs comes from other words"
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
@@ -222,11 +245,16 @@ def started_by(command: SimpleCommand) -> Iterator[SimpleCommand]:
     the value of an option."""
     wrapper = WRAPPERS.get(program(command))
     rest = (_behind_verb(wrapper, list(command.words[1:])) if wrapper and wrapper.is_loose else None) or ()
-    for at, word in enumerate(rest):
-        if not word.text.startswith("-"):
-            yield msgspec.structs.replace(command, words=tuple(rest[at:]))
-            if not at or not rest[at - 1].text.startswith("-"):
-                return
+    words = [word.text for word in rest]
+    is_found = False
+    for at, word in enumerate(words):
+        if word.startswith("-") or re.fullmatch(_ASSIGNMENT, word) or (is_found and words[at - 1] != "--"):
+            continue
+        is_line = " " in word
+        yield msgspec.structs.replace(
+            command, words=(Word("sh"), Word("-c"), rest[at]) if is_line else tuple(rest[at:])
+        )
+        is_found = not is_line and (not at or words[at - 1][:1] != "-")
 
 
 def _behind_verb(wrapper: Wrapper, words: list[Word]) -> list[Word] | None:
