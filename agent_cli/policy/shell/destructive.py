@@ -26,8 +26,9 @@ _SETTINGS = (
     r"|sequence\.editor|gpg\.\S*|credential\.\S*|url\.\S*|protocol\.\S*|safe\.\S*|include(?:if)?\.\S*"
     r"|init\.templatedir"
     r"|(?:alias|diff|filter|merge|difftool|mergetool|browser|man|web|tar)\.\S+|submodule\.\S*update"
-    r"|remote\.\S*\.(?:uploadpack|receivepack|vcs|proxy)|\S*\.(?:textconv|command|driver|clean|smudge|process"
-    r"|cmd|helper|program))"
+    r"|remote\.\S*\.(?:uploadpack|receivepack|vcs|proxy|mirror|push(?!url))|interactive\.difffilter|imap\.tunnel"
+    r"|core\.alternaterefscommand|uploadpack\.packobjectshook|sendemail\.(?:\S*cmd|smtpserver)|lfs\.(?:customtransfer|standalonetransfer|extension)\S*"
+    r"|\S*\.(?:textconv|command|driver|clean|smudge|process|cmd|helper|program))"
 )
 _RUNS_LATER = (
     r"LD_\w+|DYLD_\w+|PATH|GIT_\w+|PYTHON(?:PATH|HOME|STARTUP|BREAKPOINT)|PERL5\w*|RUBY(?:OPT|LIB)"
@@ -167,7 +168,8 @@ DISCARDS: dict[str, str] = {
     "worktree": r"^ remove .*(-f|--f)",
     "submodule": r"^ deinit .*(-f|--f)",
     "reflog": r"^ (expire|delete) ",
-    "config": rf"(?i)^(?! (?:--(?:global|local|system|worktree) )*(?:--get\S*|--list|-l) ).* {_SETTINGS} \S",
+    "config": rf"(?i) (?:--)?rename-section |^(?! (?:--(?:global|local|system|worktree) )*(?:--get\S*|--list|-l) )"
+    rf".* {_SETTINGS} \S",
 }
 """Git verbs and the arguments with which they discard work or plant a program."""
 
@@ -346,11 +348,11 @@ def protected_target(path: str, place: Cwd) -> str:
 
 def _discards(command: SimpleCommand, args: list[str]) -> str:
     if any(re.match(rf"(?i){_SETTINGS}", setting) for setting in git_settings(command)):
-        return "`git -c` sets a program to be run"
+        return "`git -c` sets a program to be run, or what is pushed"
     discards = DISCARDS.get(args[0]) if args else None
     if discards is not None and re.search(discards, f" {' '.join(args[1:])} "):
         if args[0] == "config":
-            return "`git config` sets a program to be run"
+            return "`git config` sets a program to be run, or what is pushed"
         return f"`git {args[0]}` may discard uncommitted work or rewrite history"
     return ""
 

@@ -197,10 +197,13 @@ def normalize(command: SimpleCommand) -> tuple[str, ...]:
 
 
 def git_settings(command: SimpleCommand) -> tuple[str, ...]:
-    """Return the values of `-c NAME=VALUE` before git's verb."""
+    """Return the values of `-c NAME=VALUE` and `--config-env=NAME=VARIABLE` before git's verb."""
     before = len(command.words) - len(normalize(command)) + 1
     argv = command.argv[:before]
-    return tuple(value for flag, value in zip(argv, argv[1:], strict=False) if flag in ("-c", "--config-env"))
+    joined = tuple(word.partition("=")[2] for word in argv if word.startswith("--config-env="))
+    return joined + tuple(
+        value for flag, value in zip(argv, argv[1:], strict=False) if flag in ("-c", "--config-env")
+    )
 
 
 def option_values(words: Sequence[str], short: str, *long: str) -> Iterator[str]:

@@ -53,3 +53,28 @@ def test_code_that_makes_git_discard_something_asks_in_yolo(line: str, expected:
 )  # fmt: skip
 def test_a_denied_command_is_denied_as_the_program_of_an_option(line: str) -> None:
     assert kind(run(line, ruled("deny shell(git push *)", "allow shell", mode="yolo", sandboxed=False))) == "deny"
+
+
+@each_row(
+    "line",
+    [
+        "git --config-env=core.pager=X log -p x", "git --config-env alias.x=X x", "git -c remote.origin.mirror=true push",
+        "git -c 'remote.origin.push=+refs/heads/*:refs/heads/*' push", "git config remote.origin.mirror true", "git config remote.origin.push +main",
+        "git config interactive.diffFilter x", "git -c core.alternateRefsCommand=x fetch", "git config sendemail.smtpServer ./x",
+        "git config lfs.customtransfer.x.path y", "git config --rename-section a alias", "git config rename-section a alias",
+    ],
+)  # fmt: skip
+def test_what_makes_git_run_a_program_or_overwrite_what_is_pushed_asks_in_yolo(line: str) -> None:
+    verdict = run(line, ruled("allow shell", mode="yolo", sandboxed=False))
+    assert isinstance(verdict, Ask) and verdict.rule == "destruction", verdict
+
+
+@each_row(
+    "line",
+    [
+        "git -c remote.origin.pushurl=x push", "git config remote.origin.pushurl x", "git config lfs.url x", "git fetch --recurse-submodules",
+        "git --exec-path", "git read-tree HEAD", "git archive --prefix=a/ HEAD", "git push --recurse-submodules=check", "git config user.name x",
+    ],
+)  # fmt: skip
+def test_other_settings_and_options_of_git_run_in_yolo(line: str) -> None:
+    assert isinstance(run(line, ruled(mode="yolo", sandboxed=False)), Allow)
