@@ -460,7 +460,8 @@ def _need(
     part: SimpleCommand, plain: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy
 ) -> SandboxNeed:
     """Return what a command needs on this machine, under these rules; `plain` is the command without an alias."""
-    need = need_of(plain, cwd, place)
+    needs = (need_of(each, cwd, place) for each in (plain, *started_by(plain)))
+    need = next((each for each in needs if each.why), SandboxNeed())
     if not policy.sandboxed:
         return msgspec.structs.replace(need, keys=False)
     if need.reach == "outside":
