@@ -39,8 +39,8 @@ _RUNS_LATER = (
 _OF_PROJECTS = r"PYTHONPATH|NODE_PATH|RUBYLIB|PERL5LIB|CLASSPATH"
 """Folders with code of the project. Running the project's tests runs that code anyway, so these ask no more than
 the command would; afterwards no table and no rule applies to programs that heed them."""
-_OF_COMMITS = r"GIT_(?:(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TERMINAL_PROMPT|OPTIONAL_LOCKS|MERGE_AUTOEDIT)"
-_STEERS = rf"(?!(?:{_OF_PROJECTS}|{_OF_COMMITS})(?:\+?=|\Z))(?:{_RUNS_LATER})"
+OF_COMMITS = r"GIT_(?:(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TERMINAL_PROMPT|OPTIONAL_LOCKS|MERGE_AUTOEDIT)"
+_STEERS = rf"(?!(?:{_OF_PROJECTS}|{OF_COMMITS})(?:\+?=|\Z))(?:{_RUNS_LATER})"
 
 _HEEDED = (
     r"\w*(?:PATH|CONFIG\w*|RC|OPTIONS?|OPTS|FLAGS|HOME|HOOKS?|COMMANDS?|EXEC\w*|PRELOAD|LOADER|WRAPPER"
@@ -73,6 +73,8 @@ def _all(names: str, words: str, why: str) -> dict[str, Danger]:
 
 
 _ON_A_FORGE = r" (delete|create|publish|merge|upload|archive|transfer) | (-X|--method)[ =]?DELETE "
+_ADDS = r" \S+ (create|publish|merge|upload) | push "
+"""What changes something elsewhere and loses nothing."""
 _LATER = "changes what later commands run"
 DANGERS: dict[str, Danger] = {
     **_all("sudo doas su pkexec runuser run0", "", "acts as another user"),
@@ -198,33 +200,6 @@ _TREES = frozenset("chmod chown chgrp".split())
 _SPEAKERS = frozenset("echo printf git npm pnpm yarn apt brew pip docker podman kubectl man which type".split())
 """Programs for which `rm` is an ordinary word."""
 _FETCHES = frozenset("curl wget base64 base32 xxd openssl nc ncat socat fetch aria2c gunzip zcat ssh".split())
-_FOLDER = r"(?:/|~/|\$\{?HOME\}?/)[\w./@+-]{1,200}"
-"""A folder on the PATH that is the same everywhere. Later verdicts know what it has added to the PATH."""
-_DO_NOTHING = r"(?:\w{0,20}EDITOR|VISUAL|\w{0,20}PAGER)=(?:true|:|cat)(?![^\s;&|])"
-"""Editors and pagers in a line that cannot be parsed, as they are written."""
-_CATASTROPHE = (
-    r"\brm\b(?:[\s,]|\$\{?IFS\}?){1,9}-|\s-\w{0,30}(?:r\w{0,30}f|f\w{0,30}r)\w{0,30}[\s,]|\b(?:sudo|doas|mkfs"
-    r"|shred|chown|crontab|systemctl|rmtree|terraform)\b"
-    r"|\bdd\s{1,9}\S{0,99}of=|>\s{0,9}[\"']?(?:/(?:etc|usr|bin|boot|dev/(?!null|stdout|stderr|tty))|~/\."
-    r"|\$HOME/\.)"
-    r"|(?:\||<\(|\beval\b|\s-\w{0,30}c\s).{0,400}(?:\bcurl\b|\bwget\b)"
-    r"|\|\s{0,9}(?:\S{0,99}/)?(?:\w{1,30}\s{1,9}){0,5}(?:ba|z|da|k|fi)?sh\b"
-    r"|\b(?:curl|wget|base64)\b.{0,400}\|\s{0,9}\S{0,99}(?:python|perl|ruby|node|php)"
-    r"|\bpush\b.{0,400}(?:--f|\s-f\b|--del|\s:|\s\+)|\breset\b.{0,400}--h|\bclean\s{1,9}-\S{0,99}f|-delete\b"
-    r"|\bmigrate\s{1,9}reset\b|--force-reset\b|\bdb:(?:drop|reset|wipe)\b|\bmigrate:fresh\b"
-    r"|:\(\)\s{0,9}\{|\bpublish\b|\bfilter-branch\b|\bstash\s{1,9}(?:drop|clear)\b"
-    rf"|\b(?!{_OF_COMMITS}=|{_DO_NOTHING})(?:LD_\w{{1,30}}|DYLD_\w{{1,30}}|PATH|GIT_\w{{1,30}}|BASH_ENV|NODE_OPTIONS)="
-    rf"(?!(?<=\bPATH=)[\"']?(?:{_FOLDER}:){{0,9}}\$\{{?PATH\}}?(?::{_FOLDER}){{0,9}}[\"']?(?:[\s;&|)]|$))"
-    r"|\bagent(?:_cli)?[\"']?\s{1,9}(?:config\s{1,9}(?:set|edit|init)|mcp\s{1,9}(?:add|remove|trust|log(?:in|out))"
-    r"|plugin\s{1,9}(?:add|enable|disable|update|remove))\b"
-    r"|\bkill\b.{0,400}\s-1\b|\bchmod\b.{0,400}(?:-R|\+s)"
-)
-
-_FED = (
-    rf"\b(?:{'|'.join(sorted(CLIENTS))})\b[^\n]{{0,400}}<<"
-    rf"|\|\s{{0,9}}(?:[^\s|]{{1,99}}\s{{1,9}}){{0,9}}(?:\S{{0,99}}/)?(?:{'|'.join(sorted(CLIENTS))})\b"
-)
-"""A database in a line that cannot be parsed, and what it is told there."""
 _OURSELVES = r"(?:-\w*m)?agent_cli(?:\.\w+)?|\S*/agent(?:_cli)?"
 """This program as an argument of an interpreter: a module, or the path of its script."""
 
@@ -239,12 +214,6 @@ class Cwd(msgspec.Struct, frozen=True):
     """Private folders that vanish with the command, such as the `/tmp` of a sandbox."""
     read: Callable[[str], str] = lambda path: ""
     """Returns the text of a small file; empty if there is none."""
-
-
-def catastrophic(line: str) -> bool:
-    """Return True if a line that cannot be parsed looks destructive. Repetitions in the pattern are bounded, so
-    that the search takes time linear in the length of the line."""
-    return bool(re.search(_CATASTROPHE, line + " ")) or bool(re.search(_FED, line) and re.search(DROPS, line))
 
 
 def destroys(command: SimpleCommand, place: Cwd) -> str:
@@ -270,6 +239,22 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
     if name in _REMOVES and (why := _removes(name, command, place)):
         return why
     return _writes(command, place)
+
+
+def loses(command: SimpleCommand, read: Callable[[str], str]) -> bool:
+    """Return True if the words of a command say that something is lost for good, whatever its variables stand
+    for."""
+    try:
+        name, *args = normalize(command) or ("",)
+    except Unsure:
+        return False
+    line = f" {' '.join(args)} "
+    danger = DANGERS.get(name)
+    if danger and danger.why != _LATER and re.search(danger.words, line) and not re.match(_ADDS, line):
+        return True
+    if name in _REMOVES and command.has_unseen_words:
+        return True
+    return bool(empties(name, command, read) or (name == "git" and _discards(command, args)))
 
 
 def _own_program(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -29,7 +29,8 @@ from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
 from .sandbox_needs import SandboxNeed, leaving_need, need_of, unread_need
-from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, program, started_by, unwrap
+from .unread_lines import input_destroys, may_destroy
+from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, all_started_by, program, unwrap
 
 _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 _MOST_PLACES = 4
@@ -70,10 +71,10 @@ def run_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
 def parts_of(line: str, cwd: str, policy: Policy) -> list[tuple[str, Verdict]]:
     """Return each simple command of a line with the verdict on it alone; the whole line if it cannot be parsed."""
     try:
-        found = steps(line, cwd, policy)
+        judged = _each(steps(line, cwd, policy), policy, 0)
     except Unsure:
         return [(line, run_verdict(line, cwd, policy))]
-    return [(each.shown, each.verdict) for each in _each(found, policy, 0)]
+    return [(each.shown, each.verdict) for each in judged]
 
 
 def is_read(line: str, cwd: str, policy: Policy) -> bool:
@@ -145,16 +146,20 @@ def _started(commands: Sequence[SimpleCommand], cwd: str, policy: Policy, depth:
     free = msgspec.structs.replace(policy, mode="yolo")
     bare = msgspec.structs.replace(free, rules=Rules(()))
     found = []
-    for command in commands:
+    started = list(all_started_by(commands))
+    for command in started:
+        try:
+            inside = unwrap(command)
+        except Unsure as doubt:
+            text = " ".join(command.argv)
+            found.append(CommandVerdict(_unread(text, str(doubt), cwd, free), text))
+            continue
+        scripts = [_judge(script, cwd, free, depth) for script in inside.scripts]
+        found.append(judge_step(CommandInPlace(command, inside, cwd), free, scripts, []))
+    for command in (*commands, *started):
         if program(command) == "git":
             folder = folder_of(command, cwd)
             found += [_judge(line, folder, bare, depth) for line in alias_lines(command, cwd, policy)]
-        for started in started_by(command):
-            text = " ".join(started.argv)
-            try:
-                found += _each([CommandInPlace(started, unwrap(started), cwd)], free, depth)
-            except Unsure as doubt:
-                found.append(CommandVerdict(_unread(text, str(doubt), cwd, free), text))
     return [each for each in found if not isinstance(each.verdict, Allow) and not each.verdict.by_mode]
 
 
@@ -200,7 +205,7 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
     reason = f"it types into `{command}`"
     if policy.mode == "plan":
         return Deny("mode plan", reason, by_mode=True)
-    if any(map(destructive.catastrophic, lines)):
+    if input_destroys(command, text, _reader_in(policy.root, policy)):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore")
     if rule := policy.rules.first("ask", "shell", lines):
         return Ask(str(rule), reason)
@@ -274,7 +279,7 @@ def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
     if policy.mode == "plan":
         return Deny("mode plan", f"{reason}; plan mode runs only commands known to be read-only", by_mode=True)
     need = unread_need(line)
-    if destructive.catastrophic(line) or _may_destroy(line, cwd, policy):
+    if may_destroy(line, _reader_in(cwd, policy)) or _may_destroy(line, cwd, policy):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore", "", need.reach)
     if asked := _may_meet_a_rule(line, reason, policy):
         return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
@@ -460,7 +465,7 @@ def _need(
     part: SimpleCommand, plain: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy
 ) -> SandboxNeed:
     """Return what a command needs on this machine, under these rules; `plain` is the command without an alias."""
-    needs = (need_of(each, cwd, place) for each in (plain, *started_by(plain)))
+    needs = (need_of(each, cwd, place) for each in (plain, *all_started_by([plain])))
     need = next((each for each in needs if each.why), SandboxNeed())
     if not policy.sandboxed:
         return msgspec.structs.replace(need, keys=False)

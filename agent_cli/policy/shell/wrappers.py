@@ -6,13 +6,15 @@ after it would be a guess.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from .parser import SimpleCommand, Unsure, Word, parse
 
 MAX_LAYERS = 8
+_MOST_STARTED = 64
 MAX_SHELLS = 4
 """Maximum number of shells inside one another."""
 
@@ -258,6 +260,24 @@ def started_by(command: SimpleCommand) -> Iterator[SimpleCommand]:
             command, words=(Word("sh"), Word("-c"), rest[at]) if is_line else tuple(rest[at:])
         )
         is_found = not is_line and (not at or words[at - 1][:1] != "-")
+
+
+def all_started_by(commands: Iterable[SimpleCommand]) -> Iterator[SimpleCommand]:
+    """Yield what commands start, and what that starts in turn.
+
+    Raises:
+        Unsure: too many words may begin a command.
+    """
+    todo = list(commands)
+    count = 0
+    while todo:
+        for started in started_by(todo.pop()):
+            count += 1
+            if count > _MOST_STARTED:
+                raise Unsure("too many words that may begin a command")
+            yield started
+            with suppress(Unsure):
+                todo += unwrap(started).commands
 
 
 def _behind_verb(wrapper: Wrapper, words: list[Word]) -> list[Word] | None:

@@ -63,6 +63,11 @@ def test_git_commands_that_run_a_script_are_not_certain(line: str) -> None:
     assert unwrap(parse("git rebase --empty=keep -X theirs x")[0]).scripts == ()
 
 
+@each_row("line", ["npx -a " * 1300, "uv run -a " * 900, "$X " + "npx -a " * 1300, "npx -a 'npx -a x' " * 500])
+def test_a_line_of_nothing_but_wrappers_is_not_certain(line: str) -> None:
+    assert kind(run(line, ruled("deny shell(git push)", "allow shell", mode="yolo"))) == "ask"
+
+
 SETTINGS = r"""[alias]
     nuke = !git push --force
     pass = "!git push"
