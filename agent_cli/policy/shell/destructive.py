@@ -147,6 +147,8 @@ DANGERS: dict[str, Danger] = {
     "find": Danger(r" -(delete|fprint\w*|fls) ", "deletes or overwrites what it finds"),
     **_all("export declare typeset readonly", rf" {_STEERS}=", _LATER),
     **_all("alias enable", r" \S", _LATER),
+    "direnv": Danger(r"^ (allow|permit|grant|edit) ", _LATER),
+    "mise": Danger(r"^ trust ", _LATER),
     "trap": Danger(r"^(?! (?:-[lp]+ |- | )(?:[A-Z0-9+-]+ )*$)", _LATER),
     "hash": Danger(" -[a-z]*p", _LATER),
 }  # fmt: skip

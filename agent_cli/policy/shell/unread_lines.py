@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from .databases import CLIENTS, DROPS
+from .databases import CLIENTS, DROPS, QUOTE
 from .destructive import OF_COMMITS, loses
 from .parser import SimpleCommand, Unsure, Word
-from .wrappers import SHELLS, all_started_by, unwrap
+from .wrappers import SHELLS, all_started_by, program, unwrap
 
 _TOKEN = re.compile(
     r"""(?P<word>(?:[^\s;|&()<>`'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+)|(?P<file>[<>])|(?P<end>[;|&()`\n])""",
@@ -19,6 +19,8 @@ _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
 _INNER = re.compile(r"\$\(|`")
 _BEFORE = frozenset("! { do then else elif if while until time".split())
 """Words before a command."""
+_RUN = ("run", "foreach")
+"""Words of git's before a command: `git bisect run`."""
 _HERE_DOCUMENT = re.compile(r"<<-?\s{0,9}[\"'\\]?(\w+)")
 _FOLDER = r"(?:/|~/|\$\{?HOME\}?/)[\w./@+-]{1,200}"
 """A folder on the PATH that is the same everywhere. Later verdicts know what it has added to the PATH."""
@@ -83,8 +85,12 @@ def _loses(line: str, read: Callable[[str], str], depth: int) -> bool:
 
 
 def _run_by(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
-    """Return a command with those that it runs, and the lines that these pass to a shell."""
+    """Return a command with those that it runs, and the lines that these pass to a shell: if that is not certain,
+    all that its words may hold."""
     found, scripts = [command], []
+    if program(command) not in QUOTE or program(command) == "git":
+        scripts = [word for word in command.argv if re.search(r"\s", word)]
+        scripts += [" ".join(command.argv[at:]) for at, word in enumerate(command.argv, 1) if word in _RUN]
     with suppress(Unsure):
         first = unwrap(command)
         found, scripts = list(first.commands), list(first.scripts)

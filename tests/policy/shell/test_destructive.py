@@ -13,7 +13,7 @@ DELETES = (
     "wrangler kv:namespace delete x", "railway delete", "supabase projects delete x", "doctl compute droplet delete x",
     "serverless remove", "sls remove", "vagrant destroy -f", "multipass delete x", "virsh undefine x", "minikube delete",
     "kind delete cluster", "rclone purge r:x", "mc rb x", "s3cmd del s3://x", "etcdctl del x", "consul kv delete -recurse x",
-    "rabbitmqctl delete_queue x", "kafka-topics.sh --delete --topic x", "zfs destroy x", "lvremove x", "diskutil eraseDisk x",
+    "rabbitmqctl delete_queue x", "kafka-topics.sh --delete --topic x", "zfs destroy x", "lvremove x", "diskutil eraseDisk x", "direnv allow", "mise trust",
 )  # fmt: skip
 STAYS = (
     "terraform state list", "terraform plan", "gh api repos/a/b", "glab mr list", "aws s3 sync . s3://x", "gsutil rsync -r a-d gs://x",

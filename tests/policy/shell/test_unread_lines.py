@@ -15,9 +15,13 @@ DESTROYS = (
     "kubectl get pods | while read p; do kubectl delete pod $p; done", "X=1; { dropdb x; }", "echo \"$(dropdb x)\"", "echo `kubectl delete x`",
     "sh -c \"kubectl delete $X\"", "npx prisma migrate reset --schema $S", "uv run bash -c \"dropdb $X\"", "! dropdb $X", "A=$X dropdb x",
     "time dropdb $X", "find . -name $X -exec rm {} +", "git ls-files $D | xargs rm", "bash <<EOF\ndropdb $X\nEOF", "cat <<EOF\nx\nEOF\ndropdb $X",
+    "git rebase --exec 'dropdb x' main", "git submodule foreach 'git restore .'", "git submodule foreach git restore .",
+    "git bisect run dropdb x", "git bisect run sh -c 'dropdb x'", "env -S 'kubectl delete x'", "find . -exec sh -c 'dropdb $1' _ {} +",
+    "xargs -I{} sh -c 'git branch -D {}'", "bash -Z 'dropdb x'",
     "az group delete -n $G", "helm uninstall $R", "twine upload $F", "mysql $DB < drop.sql",
 )  # fmt: skip
 RUNS = (
+    "git commit -m 'kubectl delete x' $X", "git rebase --exec 'make test' main", "git submodule foreach git status", "git bisect run pytest",
     "psql \"$URL\" -c 'select 1'", "kubectl get pods -n $NS", "gh pr create --title x --body \"$(cat <<'EOF'\nkubectl delete is gone\nEOF\n)\"",
     "gh pr create --body 'we delete it' --title \"$T\"", "cat > notes.md <<EOF\ndropdb x\n$X\nEOF", "echo \"dropdb $X\"", "grep -rn 'dropdb' $D",
     "git push origin HEAD:$B", "git checkout $B", "git switch -c $B", "git commit -m \"$(cat <<'EOF'\ngit restore x\nEOF\n)\"", "kill $PID", "kill -0 $P",
