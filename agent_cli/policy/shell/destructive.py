@@ -12,7 +12,7 @@ from agent_cli.protocol.paths import is_inside
 from ..rules.globs import globs_meet
 from .databases import CLIENTS, DROPS, QUOTE, empties, with_files
 from .parser import SimpleCommand, Unsure, Word, parse
-from .wrappers import SHELLS, git_settings, normalize, program, unwrap
+from .wrappers import SHELLS, all_started_by, git_settings, normalize, program, unwrap
 
 HARMLESS = frozenset(f"/dev/{name}" for name in "null zero full random urandom stdin stdout stderr tty".split())
 
@@ -428,15 +428,21 @@ _UNREAD = re.compile(rf"\bgit\b.*\b(?:{'|'.join(_VERBS)})\b", re.DOTALL)
 
 
 def discards_git_state(line: str) -> bool:
-    """Return True if a line may discard staged or stashed work. A line that cannot be parsed is judged by its
-    words."""
+    """Return True if a line may discard staged or stashed work. A line that cannot be parsed, or that has code, is
+    judged by its words."""
     try:
-        commands = [normalize(inner) for part in parse(line) for inner in unwrap(part).commands]
-        if any(unwrap(part).scripts for part in parse(line)):
-            return _UNREAD.search(line) is not None
+        inside = [unwrap(part) for part in parse(line)]
+        commands = [command for each in inside for command in each.commands]
+        commands += [one for each in all_started_by(commands) for one in unwrap(each).commands]
+        has_code = any(each.scripts for each in inside) or any(_is_given_code(command) for command in commands)
+        return any(_forgets(normalize(each)) for each in commands) or (has_code and bool(_UNREAD.search(line)))
     except Unsure:
         return _UNREAD.search(line) is not None
-    return any(_forgets(words) for words in commands)
+
+
+def _is_given_code(command: SimpleCommand) -> bool:
+    name = program(command)
+    return (name in SHELLS or bool(INTERPRETERS.fullmatch(name))) and any(" " in word for word in command.argv)
 
 
 def _forgets(words: tuple[str, ...]) -> bool:
