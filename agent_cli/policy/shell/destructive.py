@@ -518,6 +518,19 @@ def runs_what_was_fetched(commands: list[SimpleCommand], fetchers: frozenset[str
     return ""
 
 
+def runs_what_was_written(commands: list[SimpleCommand]) -> bool:
+    """Return True if a line runs a file that it writes before, so that nothing tells what it runs."""
+    written: set[str] = set()
+    for command in commands:
+        name = program(command)
+        is_run = name in SHELLS or INTERPRETERS.fullmatch(name) or name in ("source", ".")
+        named = (*_run_by(command), *command.reads) if is_run else command.argv[:1]
+        if not written.isdisjoint(map(_bare, named)):
+            return True
+        written |= {_bare(word) for word in (*command.writes, *(command.argv[1:] if name == "tee" else ()))}
+    return False
+
+
 def _run_by(command: SimpleCommand) -> tuple[str, ...]:
     """Return the words of a command that may be files it runs: what follows the name of a script is its data."""
     argv = command.argv

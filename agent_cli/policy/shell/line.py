@@ -112,6 +112,9 @@ def _judge(line: str, cwd: str, policy: Policy, depth: int) -> CommandVerdict:
         if depth > MAX_SHELLS:
             raise Unsure("shells inside shells")
         found = steps(line, cwd, policy)
+        last = [msgspec.structs.replace(step.inside.commands[-1], operator=step.part.operator) for step in found]
+        if destructive.runs_what_was_written(last):
+            raise Unsure("it runs a file that it writes")
         judged = _each(found, policy, depth)
     except Unsure as doubt:
         unread = _kept_inside(_unread(line, str(doubt), cwd, policy), line, policy)
@@ -119,7 +122,6 @@ def _judge(line: str, cwd: str, policy: Policy, depth: int) -> CommandVerdict:
     if not found:
         return CommandVerdict(Allow("an empty command"), line)
     whole = strictest(each.verdict for each in judged)
-    last = [msgspec.structs.replace(step.inside.commands[-1], operator=step.part.operator) for step in found]
     if not isinstance(whole, Deny) and (why := destructive.runs_a_pipe(last, _reader_in(cwd, policy))):
         return CommandVerdict(Ask("destruction", why, "", whole.reach), line)
     return _folded(whole, judged, line, policy)
@@ -151,8 +153,7 @@ def _started(commands: Sequence[SimpleCommand], cwd: str, policy: Policy, depth:
         try:
             inside = unwrap(command)
         except Unsure as doubt:
-            text = " ".join(command.argv)
-            found.append(CommandVerdict(_unread(text, str(doubt), cwd, free), text))
+            found.append(CommandVerdict(_unread(" ".join(command.argv), str(doubt), cwd, free), program(command)))
             continue
         scripts = [_judge(script, cwd, free, depth) for script in inside.scripts]
         found.append(judge_step(CommandInPlace(command, inside, cwd), free, scripts, []))

@@ -111,6 +111,7 @@ WRAPPERS: dict[str, Wrapper] = {
     ),
     **dict.fromkeys(["gosu", "su-exec"], Wrapper(operands=1)),
     "perf": Wrapper(verbs="stat|record|trace", is_loose=True),
+    **dict.fromkeys(["gdb", "lldb", "rr"], Wrapper(verbs="--args|--|record", is_loose=True)),
     "nodemon": Wrapper(verbs="-x|--exec", is_loose=True),
     **dict.fromkeys(["nix", "nix-shell"], Wrapper(verbs="-c|--command|--run", is_loose=True)),
     "cmake": Wrapper(verbs="-E", is_loose=True),

@@ -3,7 +3,7 @@
 from agent_cli.policy.authorize import repeats_changes
 from agent_cli.protocol.actions import Reach, RunCommand
 from tests.policy.support import reach, ruled
-from tests.policy.test_authorize import ROOT, run
+from tests.policy.test_authorize import ROOT, kind, run
 from tests.rows import each_row
 
 
@@ -29,3 +29,15 @@ def test_a_line_repeats_changes_if_several_commands_may_change_something(line: s
 )  # fmt: skip
 def test_a_command_that_another_starts_needs_as_much_as_by_itself(line: str, wanted: Reach) -> None:
     assert reach(run(line, ruled())) == wanted
+
+
+@each_row(
+    ("line", "expected"),
+    [
+        ("echo 'curl x' > t.sh; sh t.sh", "ask"), ("echo 'curl x' > t.sh && chmod +x t.sh && ./t.sh", "ask"), ("echo x | tee t.sh; . ./t.sh", "ask"),
+        ("echo x > t.sh; sh < t.sh", "ask"), ("make > log; tail log", "allow"), ("echo x > a && python3 b.py a", "allow"), ("sh t.sh > log; cat log", "allow"),
+    ],
+)  # fmt: skip
+def test_a_file_that_the_line_writes_and_runs_cannot_be_checked_against_rules(line: str, expected: str) -> None:
+    facts = ruled("deny shell(curl *)", "allow shell", "allow write", mode="yolo", sandboxed=False)
+    assert kind(run(line, facts)) == expected

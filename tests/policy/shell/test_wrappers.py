@@ -22,7 +22,7 @@ BEHIND = (
     f"uv run bash -c '{PUSH}'", f"npx env A=1 {PUSH}", f"bundle exec timeout 5 {PUSH}", f"uv run uv run sh -c '{PUSH}'",
     f"cross-env A=1 B=2 {PUSH}", f"dotenv -e x -- {PUSH}", f"doppler run -- {PUSH}", f"op run --env-file=x -- {PUSH}",
     f"aws-vault exec prod -- {PUSH}", f"nix develop -c {PUSH}", f"nix-shell --run '{PUSH}'", f"cmake -E env A=1 {PUSH}",
-    f"perf stat {PUSH}", f"valgrind {PUSH}", f"hyperfine -w 3 '{PUSH}'", f"nodemon --exec '{PUSH}'", f"gosu x {PUSH}",
+    f"perf stat {PUSH}", f"gdb -batch --args {PUSH}", f"valgrind {PUSH}", f"hyperfine -w 3 '{PUSH}'", f"nodemon --exec '{PUSH}'", f"gosu x {PUSH}",
     f"concurrently 'echo a' '{PUSH}'", f"ls | entr -r {PUSH}", f"watchexec -- {PUSH}", f"tmux new -d '{PUSH}'",
     f"tmux new-session -d -s x {PUSH}", f"screen -dmS x {PUSH}", f"pwsh -NoProfile -Command '{PUSH}'",
     f"faketime yesterday {PUSH}", f"numactl -N 0 {PUSH}", f"proxychains4 -f x {PUSH}", f"xvfb-run -s x {PUSH}",
