@@ -10,7 +10,10 @@ QUOTE = frozenset("echo printf git gh grep rg man which type".split())
 """Programs whose words are data."""
 _DB_TASK = r" (?:\S+:)?db[:-](?:drop|reset|wipe)[: ]"
 """A task of a project whose name says so, as in a line that cannot be parsed."""
-DROPS = r"(?i)\bdrop|\btruncate\b|\bdelete\s+from\b|\bdeleteMany|\.remove\("
+DROPS = (
+    r"(?i)\bdrop(?:[\s(.]|_?(?:database|collection|index)|\S{0,99}\.sql\b|$)|\btruncate\b|\bdelete\s+from\b"
+    r"|\bdeleteMany|\.remove\("
+)
 CLIENTS = frozenset("psql mysql mariadb sqlite3 mongosh duckdb clickhouse-client cqlsh sqlcmd".split())
 """Programs that run what they are told, or read, in a database."""
 _STATEMENTS = re.compile(r"[^\s'\"=]+\.(?:sql|ddl|js)\b")

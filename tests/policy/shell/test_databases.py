@@ -18,6 +18,7 @@ from tests.rows import each_row
         "npm run db:reset", "yarn db:drop", "pnpm run dev:db:wipe", "make db-reset", "just db-drop", "rails runner 'User.delete_all'",
         "bundle exec rails runner User.destroy_all", "flask db downgrade base", "mongorestore --drop dump", "pg_restore -c -d x f",
         "dotnet ef database drop", "goose reset", "dbmate drop", "diesel database reset", "sqlx database drop", "celery -A x purge",
+        "mongosh --eval 'db.dropDatabase()'", "mongosh --eval 'db.a.drop()'", "psql -c 'DROP\nTABLE x'", "psql \"$URL\" -c 'drop index x'",
         "migrate -path x -database y drop -f", "duckdb x.db 'drop table x'", "cqlsh -e 'drop keyspace x'", "sea-orm-cli migrate fresh",
     ],
 )  # fmt: skip
@@ -29,7 +30,7 @@ def test_words_that_empty_a_database_ask_in_yolo(line: str) -> None:
     "line",
     [
         "npm run db:migrate", "npm run reset", "make db", "pg_restore -Fc -d x f", "flask db upgrade", "sqlx migrate run",
-        "rails runner x.rb", "rg 'npm run db:reset' docs", "rg npm db:reset", "pytest -k mongo tests/drop_test.py",
+        "rails runner x.rb", "psql -c 'select dropped_at from drops'", "psql \"$URL\" -c 'select drop_off from a'", "rg 'npm run db:reset' docs", "rg npm db:reset", "pytest -k mongo tests/drop_test.py",
     ],
 )  # fmt: skip
 def test_other_words_run_in_yolo(line: str) -> None:
