@@ -30,7 +30,7 @@ from agent_cli.protocol.paths import is_inside
 from .rules.path_verdict import Policy, combine, read_verdict, strictest, write_verdict
 from .rules.rule import Kind, matches_words
 
-__all__ = ["Policy", "authorize", "combine", "judged_parts", "may_leave", "strictest"]
+__all__ = ["Policy", "authorize", "combine", "judged_parts", "may_leave", "repeats_changes", "strictest"]
 
 
 def authorize(action: Action, policy: Policy) -> Verdict:
@@ -56,6 +56,16 @@ def judged_parts(action: RunCommand, policy: Policy) -> list[tuple[str, Verdict]
     from .shell.line import parts_of
 
     return parts_of(action.command, action.cwd, _with_facts(action, policy))
+
+
+def repeats_changes(action: RunCommand, policy: Policy) -> bool:
+    """Return True if a line that failed halfway may change something a second time when it runs again: it has
+    several commands that are not known to be read-only, or cannot be parsed."""
+    from .shell.line import is_read
+
+    plan = _with_facts(action, msgspec.structs.replace(policy, mode="plan"))
+    changing = [verdict for _, verdict in judged_parts(action, plan) if isinstance(verdict, Deny)]
+    return len(changing) > 1 or not is_read(action.command, action.cwd, plan)
 
 
 def _decided(action: Action, policy: Policy) -> Verdict:

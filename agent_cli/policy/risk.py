@@ -26,7 +26,7 @@ from .rules.secret_paths import is_secret
 from .shell.destructive import INTERPRETERS, written_targets
 from .shell.parser import SimpleCommand, Unsure, is_chain, parse
 from .shell.readonly_commands import READERS, reading
-from .shell.wrappers import MAX_SHELLS, SHELLS, program, unwrap
+from .shell.wrappers import MAX_SHELLS, SHELLS, all_started_by, program, unwrap
 
 _CODE = "runs code of this project"
 _PACKAGES = "installs packages and runs their scripts"
@@ -39,7 +39,9 @@ _BY_PROGRAM: tuple[tuple[str, str, str], ...] = (
     " undone"),
     (r"shutdown|reboot|halt|poweroff|mount|umount|insmod|modprobe|iptables|nft", r"", "changes this machine"),
     (r"crontab|at|systemctl|launchctl|service", r"", "changes what this machine runs by itself"),
-    (r"terraform|tofu|pulumi|kubectl|helm|aws|gcloud|az", r"", "changes machines or services elsewhere; undo"
+    (r"terraform|tofu|pulumi|kubectl|oc|helm|aws|gcloud|gsutil|az|fly|flyctl|heroku|vercel|netlify|railway|wrangler"
+     r"|firebase|supabase|doctl|hcloud|serverless|sls|eksctl|rclone|s3cmd",
+     r"", "changes machines or services elsewhere; undo"
     " cannot reach them"),
     (r"npm|pnpm|yarn|cargo|twine|gem|poetry|uv", r"(un)?publish|upload|yank", "publishes; that cannot be undone"),
     (r"git", r"push .*(-f\b|--force|--delete|--mirror| :| \+)", "rewrites or deletes what others see of the"
@@ -85,6 +87,7 @@ _GRAVITY = (
     "rewrites",
     "discards",
     "reaches",
+    "changes machines",
     "sends",
 )
 
@@ -176,6 +179,7 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str
                     else:
                         found.append(_of_command(command, at < last or bool(each.scripts)))
                 found += [_of_line(script, here, is_scratch, depth + 1) for script in each.scripts]
+                found += _of_started(each.commands)
             if any(program(command) in ("cd", "pushd", "popd") for command in each.commands):
                 entered = [here.entered(part.argv) for here in places]
                 is_sure = is_one_chain and part.operator == "&&" and not part.negated and not part.block
@@ -191,6 +195,17 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str
         return "only reads"
     said.sort(key=lambda each: (_gravity(each), _COVERED in each))
     return "; also ".join(said[:2])
+
+
+def _of_started(commands: Sequence[SimpleCommand]) -> list[str]:
+    """Return what is to be added about the commands that others, such as `uv run`, start.
+
+    Raises:
+        Unsure: it cannot be told what they run.
+    """
+    started = (one for each in all_started_by(commands) for one in unwrap(each).commands)
+    found = ("deletes whatever it is given" if _is_deletion(one) else _of_command(one, False) for one in started)
+    return [each for each in found if not each.startswith("runs")]
 
 
 def _gravity(risk: str) -> int:

@@ -10,10 +10,11 @@ AUTORUN_NAMES = frozenset(
         *(".agent", ".mcp.json", "opencode.json", "opencode.jsonc", ".crush.json", "crush.json", ".qwen", ".roo"),
         *(".aider.conf.yml", ".kiro", ".amazonq", ".continue", ".helix", ".exrc", ".nvimrc", ".nvim.lua"),
         *(".junie", ".kilocode", ".factory", ".trae", ".openhands"),
+        *(".hg/hgrc", ".sl/config", ".pijul/config"),
     }
 )
-"""Files that editors, shells, containers and other agents run or obey automatically in a folder they open; for a
-folder, everything in it."""
+"""Files that editors, shells, containers, other agents and version control (git has its own rules) run or obey
+automatically in a folder they open; for a folder, everything in it."""
 
 _CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"})
 """Folders that tools recreate; users are not told that these are not searched or restored."""
@@ -52,8 +53,9 @@ def is_inside(path: str, folders: Iterable[str]) -> bool:
 
 
 def has_autorun_name(path: str) -> bool:
-    """Return True if a component of the path is in `AUTORUN_NAMES`."""
-    return not AUTORUN_NAMES.isdisjoint(path.lower().split("/"))
+    """Return True if a component of the path, or two together, are in `AUTORUN_NAMES`."""
+    parts = path.lower().split("/")
+    return not AUTORUN_NAMES.isdisjoint((*parts, *map("/".join, zip(parts, parts[1:], strict=False))))
 
 
 def is_in_cache(path: str) -> bool:

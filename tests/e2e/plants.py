@@ -26,7 +26,7 @@ OTHERS = (
     ".windsurf/rules/it.md", ".claude/settings.json", ".claude/settings.local.json", ".claude/commands/it.md", ".codex/config.toml",
     ".gemini/settings.json", ".aider.conf.yml", "crush.json", ".kiro/hooks/it.json", ".roo/mcp.json", ".qwen/settings.json",
     ".junie/mcp/mcp.json", ".kilocode/mcp.json", ".factory/mcp.json", ".trae/mcp.json", ".openhands/setup.sh",
-    ".amazonq/mcp.json", ".continue/config.yaml", ".helix/languages.toml", ".exrc", ".nvimrc", ".nvim.lua", ".mcp.json", ".agent/config.yaml", ".agent/tools/it.py", ".agent/commands/it.md",
+    ".amazonq/mcp.json", ".continue/config.yaml", ".helix/languages.toml", ".exrc", ".nvimrc", ".nvim.lua", ".hg/hgrc", ".sl/config", ".pijul/config", ".mcp.json", ".agent/config.yaml", ".agent/tools/it.py", ".agent/commands/it.md",
 )  # fmt: skip
 """What the documentation names, obeyed in any folder."""
 FOLDERS = ("", "sub/", "sub/a/b/")

@@ -114,6 +114,8 @@ async def test_where_nothing_can_be_lost_nothing_is_said(tmp_path: Path) -> None
         ("git reset --hard HEAD~1", True), ("git checkout -- .", True), ("git checkout -f main", True),
         ("git clean -fdx", True), ("git stash drop", True), ("git stash clear", True), ("git restore .", True),
         ("cd sub && git reset --hard", True), ("sh -c 'git reset --hard'", True), ("$(git stash drop)", True),
+        ("uv run git restore .", True), ("npx -c 'git stash drop'", True), ("cross-env A=1 git reset --hard", True),
+        ("python -c 'import os; os.system(\"git stash clear\")'", True), ("uv run git status", False),
         ("git stash list", False), ("git status", False), ("git checkout -b new", False), ("git commit -m reset", False),
         ("echo git reset", False), ("git log --oneline", False),
     ],

@@ -33,6 +33,18 @@ from tests.rows import each_row
         ("git push", "publishes commits"),
         ("git push --force", "rewrites or deletes what others see of the repository"),
         ("git reset --hard", "discards work that is not committed, or history"),
+        (
+            "uv run git push --force",
+            "rewrites or deletes what others see of the repository; also runs code of this project: uv run git push"
+            " --force",
+        ),
+        ("uv run pytest", "runs code of this project: uv run pytest"),
+        (
+            "cross-env A=1 kubectl delete x",
+            "changes machines or services elsewhere; undo cannot reach them; also runs"
+            " `cross-env`, of which nothing is known",
+        ),
+        ("fly apps destroy x", "changes machines or services elsewhere; undo cannot reach them"),
         ("git commit -m x", "changes the repository and runs its hooks"),
         (
             "sudo make",

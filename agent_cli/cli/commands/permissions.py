@@ -3,12 +3,15 @@ Commands are never executed; only the sandbox is probed if it has not been measu
 
 import asyncio
 import os
+import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 import typer
+from typer.core import TyperCommand
 
 from agent_cli.bootstrap import sandbox_setup
 from agent_cli.bootstrap.options import UsageError
@@ -78,9 +81,33 @@ def list_rules(
     return 0
 
 
-@permissions.command("explain")
+class _Explain(TyperCommand):
+    """Takes a command line that is not quoted too: `explain git push --force`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _in_one_word(args))
+
+
+def _in_one_word(args: list[str]) -> list[str]:
+    """Join the words of a command line that is not quoted, up to the end. Options of `explain` come before it, or
+    behind a single word."""
+    start = end = _behind_options(args, 0)
+    start += args[start : start + 1] == ["--"]
+    is_line = len(args) - start > 1 and not re.match(r"-|.*\s", args[start])
+    if not is_line or _behind_options(args, start + 1) >= len(args):
+        return args
+    return [*args[:end], "--", shlex.join(args[start:])]
+
+
+def _behind_options(args: list[str], at: int) -> int:
+    while at < len(args) and (option := re.fullmatch(r"--(?:mode|write|read|fetch|cwd)(=.*)?", args[at])):
+        at += 1 if option[1] else 2
+    return at
+
+
+@permissions.command("explain", cls=_Explain)
 def explain_action(
-    command: Annotated[str | None, typer.Argument(help="A command line.")] = None,
+    command: Annotated[str | None, typer.Argument(help="A command line; options come before it.")] = None,
     write: Annotated[str | None, typer.Option(help="A path to write to, instead of a command.")] = None,
     read: Annotated[str | None, typer.Option(help="A path to read, instead of a command.")] = None,
     fetch: Annotated[str | None, typer.Option(help="An address to fetch, instead of a command.")] = None,

@@ -15,7 +15,7 @@ import msgspec
 
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.git_files import may_be_repository
-from agent_cli.policy.authorize import Policy, authorize, combine, may_leave
+from agent_cli.policy.authorize import Policy, authorize, combine, may_leave, repeats_changes
 from agent_cli.policy.rules.path_verdict import watched
 from agent_cli.policy.rules.rule import BUILT_IN, Rule, RuleError, Rules, parse_rule
 from agent_cli.protocol.actions import (
@@ -308,6 +308,11 @@ class Permissions:
             return denied
         grant = f"fetch({hosts[0]})" if len(hosts) == 1 and not policy.untrusted else ""
         return Ask("sandbox", "it needs the network", grant, "network")
+
+    def repeats_changes(self, actions: tuple[Action, ...]) -> bool:
+        """Return True if commands that failed halfway may change something twice when they run again."""
+        policy = self.policy()
+        return any(repeats_changes(action, policy) for action in actions if isinstance(action, RunCommand))
 
     def confinement(self, reach: Reach) -> Confinement | None:
         """Return the confinement of a command with this reach; None if it is not confined."""

@@ -278,21 +278,23 @@ class ApprovalGate:
         not. If only the network was blocked, the new reach is the network alone, still in the sandbox."""
         if not self._approvals.interactive or not pending.authorized.command:
             return None
-        verdict = self._permissions.authorize_reach(
-            pending.authorized.actions, outcome.needs, outcome.blocked_hosts
-        )
+        actions = pending.authorized.actions
+        verdict = self._permissions.authorize_reach(actions, outcome.needs, outcome.blocked_hosts)
         if isinstance(verdict, Deny):
             return None
         assert pending.tool is not None
         shown = await pending.tool.preview(pending.params, self._preview_context(pending))
         where = "with the network" if outcome.needs == "network" else "outside the sandbox"
+        twice = " Commands in it that have already run will run again." * self._permissions.repeats_changes(
+            actions
+        )
         item = ApprovalItem(
             call_id=pending.call.id,
             tool=pending.name,
             title=pending.authorized.title,
             preview=pending.authorized.command,
             preview_kind="command",
-            reason=f"the sandbox blocked {outcome.blocked}; run it again, {where}?",
+            reason=f"the sandbox blocked {outcome.blocked}; run it again, {where}?{twice}",
             rule="sandbox",
             grant=verdict.grant if isinstance(verdict, Ask) else "",
             arguments=pending.arguments,

@@ -247,6 +247,17 @@ def is_protected(path: str, policy: Policy) -> bool:
     return is_inside(path, policy.roots) and (parts[-1] == ".agentignore" or ".agent" in parts)
 
 
+def protecting(path: str, shown: str, policy: Policy) -> Ask | None:
+    """Return the question about changing a file that is protected in every mode; None if it is not."""
+    if is_protected(path, policy) or is_inside(path, policy.protected):  # protected even where reading is allowed
+        why = "belongs to git or to the agent itself"
+    elif is_obeyed(path, policy):
+        why = "is run or obeyed by git, editors, shells or other agents"
+    else:
+        return None
+    return Ask("protected path", f"{shown} {why}", reach="outside")
+
+
 def is_obeyed(path: str, policy: Policy) -> bool:
     """Return True if editors, shells, other agents or git run or obey a workspace file on their own."""
     from agent_cli.protocol.paths import has_autorun_name
@@ -304,12 +315,8 @@ def write_verdict(path: str, shown: str, policy: Policy) -> Verdict:
             return denied
     if policy.mode == "plan":
         return Deny("mode plan", "plan mode changes nothing", by_mode=True)
-    if is_protected(path, policy) or is_inside(path, policy.protected):  # protected even where reading is allowed
-        return Ask("protected path", f"{shown} belongs to git or to the agent itself", reach="outside")
-    if is_obeyed(path, policy):
-        return Ask(
-            "protected path", f"{shown} is run or obeyed by git, editors, shells or other agents", reach="outside"
-        )
+    if asked := protecting(path, shown, policy):
+        return asked
     if found := _INVISIBLE.search(path + shown):
         why = f"the name {shown!a} holds the invisible character U+{ord(found.group()):04X}"
         return Ask("deceptive name", why, reach="outside")

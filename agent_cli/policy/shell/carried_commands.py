@@ -5,27 +5,18 @@ the command counts, and a command assembled at run time is not found."""
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
 from ..rules.path_verdict import Policy
-from .destructive import INTERPRETERS
-from .git_needs import folder_of
+from .destructive import INTERPRETERS, pieces_of
+from .git_needs import OWN_VERBS, folder_of
 from .parser import SimpleCommand
-from .wrappers import SHELLS, git_settings, normalize, option_values, program
+from .wrappers import PACKAGE_MANAGERS, SHELLS, git_settings, normalize, option_values, program
 
 _RUN_TEXT = frozenset("awk gawk mawk nawk vim vi nvim view ex ed emacs tmux screen expect gdb m4 sed".split())
-_PACKAGE_MANAGERS = frozenset("npm pnpm yarn bun".split())
-_RUN_THE_REST = {
-    **dict.fromkeys("uv poetry pipenv pdm rye hatch pipx conda".split(), ("run",)),
-    **dict.fromkeys(_PACKAGE_MANAGERS, ("exec", "dlx", "x")),
-    "bundle": ("exec",),
-}
-"""Verbs of programs that run the words after the verb."""
-_RUN_ALL = frozenset("npx bunx uvx pnpx".split())
-_LIST = re.compile(r"""(["'])\s*,\s*\1""")
-_ENDS = re.compile(r"""["'`\n;|&(){}!\[\]]+|\\n""")
+_GIVEN = re.compile(r"-\w*[FeI]|--[\w-]+=(exec=)?")
+"""Options of tar and rsync before a program to run."""
 _SED_COMMAND = re.compile(r"(?:^|[\s;{}\d$!/])e\s+")
 """Text before a command that sed runs."""
 _SED_EVALUATES = re.compile(r"([/|,#])[gpiImM\d]*e[gpiImM\d]*\s*(?:$|[;}\n])")
@@ -37,10 +28,8 @@ def carried_commands(part: SimpleCommand, cwd: str, policy: Policy) -> tuple[str
     """Return the texts inside a command that may be commands; empty if no rule denies or asks about commands."""
     if not part.words or not (policy.rules.of("deny", "shell") or policy.rules.of("ask", "shell")):
         return ()
-    pieces = (
-        piece.strip(" \t@-+") for text in _texts(part, cwd, policy) for piece in _ENDS.split(_LIST.sub(" ", text))
-    )
-    return tuple(dict.fromkeys(piece for piece in pieces if piece))[:_MOST_TEXTS]
+    pieces = (piece for text in _texts(part, cwd, policy) for piece in pieces_of(text) if piece)
+    return tuple(dict.fromkeys(pieces))[:_MOST_TEXTS]
 
 
 def _texts(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
@@ -56,27 +45,18 @@ def _texts(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
         yield text if text.startswith("#!") else ""
     match name:
         case "git":
-            yield from _aliased(part, cwd, policy)
+            yield from alias_lines(part, cwd, policy)
+        case "tar" | "bsdtar" | "rsync":
+            yield from (_GIVEN.sub("", word, count=1) for word in words)
         case "sed":
             yield from map(_run_by_sed, words)
         case "make" | "gmake":
             yield make_recipes(words, cwd, policy.script)
         case "just":
             yield just_recipes(words, cwd, policy.script)
-        case _ if name in _PACKAGE_MANAGERS or name in _RUN_ALL:
+        case "npx" | "npm" | "pnpm" | "yarn" | "bun":
             yield from option_values(words, "-c", "--call")
-            yield package_scripts(words, cwd, policy.script) if name in _PACKAGE_MANAGERS else ""
-    yield from (" ".join(each.argv) for each in started_by(part))
-
-
-def started_by(part: SimpleCommand) -> Iterator[SimpleCommand]:
-    """Yield what a command such as `uv run` starts; several, if a word may be the value of an option."""
-    name, words = program(part), part.argv[1:]
-    verbs = _RUN_THE_REST.get(name, ())
-    start = 0 if name in _RUN_ALL else next((at for at, word in enumerate(words, 1) if word in verbs), -1)
-    if start >= 0:
-        for at in _behind_options(words[start:]):
-            yield msgspec.structs.replace(part, words=part.words[1 + start + at :])
+            yield package_scripts(words, cwd, policy.script) if name in PACKAGE_MANAGERS else ""
 
 
 def _run_by_sed(script: str) -> str:
@@ -84,30 +64,20 @@ def _run_by_sed(script: str) -> str:
     return text.replace(end[1], "\n") if (end := _SED_EVALUATES.search(text)) else text
 
 
-def _behind_options(words: tuple[str, ...]) -> Iterator[int]:
-    """Yield where the command after the options may start: a word after an option may be its value."""
-    for at, word in enumerate(words):
-        if word.startswith("-"):
-            continue
-        yield at
-        if not at or not words[at - 1].startswith("-"):
-            return
-
-
-def _aliased(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
-    """Yield the expansion of git's verb if it is an alias, including nested aliases."""
+def alias_lines(part: SimpleCommand, cwd: str, policy: Policy) -> Iterator[str]:
+    """Yield the lines that a git command stands for if its verb is an alias, including nested aliases."""
     verb, *rest = normalize(part)[1:] or [""]
     folder = folder_of(part, cwd)
     given = [setting.partition("=") for setting in git_settings(part)]
     seen: set[str] = set()
     todo = [verb]
     while todo and (verb := todo.pop().lower()):
-        if verb in seen:
+        if verb in seen or verb in OWN_VERBS:
             continue
         seen.add(verb)
         own = tuple(value for name, _, value in given if name.lower() == f"alias.{verb}")
         for value in (*own, *policy.git_aliases(folder, verb)):
-            words = " ".join((value, *rest))
+            words = f"{value} {shlex.join(rest)}".rstrip()
             yield words[1:] if words.startswith("!") else f"git {words}"
             todo += [] if value.startswith("!") else value.split()[:1]
 

@@ -10,8 +10,9 @@ from agent_cli.protocol.actions import Reach
 from agent_cli.protocol.paths import is_inside
 
 from ..rules.globs import globs_meet
+from .databases import CLIENTS, DROPS, QUOTE, empties, with_files
 from .parser import SimpleCommand, Unsure, Word, parse
-from .wrappers import SHELLS, git_settings, normalize, program, unwrap
+from .wrappers import SHELLS, all_started_by, git_settings, normalize, program, unwrap
 
 HARMLESS = frozenset(f"/dev/{name}" for name in "null zero full random urandom stdin stdout stderr tty".split())
 
@@ -25,8 +26,9 @@ _SETTINGS = (
     r"|sequence\.editor|gpg\.\S*|credential\.\S*|url\.\S*|protocol\.\S*|safe\.\S*|include(?:if)?\.\S*"
     r"|init\.templatedir"
     r"|(?:alias|diff|filter|merge|difftool|mergetool|browser|man|web|tar)\.\S+|submodule\.\S*update"
-    r"|remote\.\S*\.(?:uploadpack|receivepack|vcs|proxy)|\S*\.(?:textconv|command|driver|clean|smudge|process"
-    r"|cmd|helper|program))"
+    r"|remote\.\S*\.(?:uploadpack|receivepack|vcs|proxy|mirror|push(?!url))|interactive\.difffilter|imap\.tunnel"
+    r"|core\.alternaterefscommand|uploadpack\.packobjectshook|sendemail\.(?:\S*cmd|smtpserver)|lfs\.(?:customtransfer|standalonetransfer|extension)\S*"
+    r"|\S*\.(?:textconv|command|driver|clean|smudge|process|cmd|helper|program))"
 )
 _RUNS_LATER = (
     r"LD_\w+|DYLD_\w+|PATH|GIT_\w+|PYTHON(?:PATH|HOME|STARTUP|BREAKPOINT)|PERL5\w*|RUBY(?:OPT|LIB)"
@@ -37,8 +39,8 @@ _RUNS_LATER = (
 _OF_PROJECTS = r"PYTHONPATH|NODE_PATH|RUBYLIB|PERL5LIB|CLASSPATH"
 """Folders with code of the project. Running the project's tests runs that code anyway, so these ask no more than
 the command would; afterwards no table and no rule applies to programs that heed them."""
-_OF_COMMITS = r"GIT_(?:(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TERMINAL_PROMPT|OPTIONAL_LOCKS|MERGE_AUTOEDIT)"
-_STEERS = rf"(?!(?:{_OF_PROJECTS}|{_OF_COMMITS})(?:\+?=|\Z))(?:{_RUNS_LATER})"
+OF_COMMITS = r"GIT_(?:(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TERMINAL_PROMPT|OPTIONAL_LOCKS|MERGE_AUTOEDIT)"
+_STEERS = rf"(?!(?:{_OF_PROJECTS}|{OF_COMMITS})(?:\+?=|\Z))(?:{_RUNS_LATER})"
 
 _HEEDED = (
     r"\w*(?:PATH|CONFIG\w*|RC|OPTIONS?|OPTS|FLAGS|HOME|HOOKS?|COMMANDS?|EXEC\w*|PRELOAD|LOADER|WRAPPER"
@@ -70,11 +72,15 @@ def _all(names: str, words: str, why: str) -> dict[str, Danger]:
     return dict.fromkeys(names.split(), Danger(words, why))
 
 
+_ON_A_FORGE = r" (delete|create|publish|merge|upload|archive|transfer) | (-X|--method)[ =]?DELETE "
+_ADDS = r" \S+ (create|publish|merge|upload) | push "
+"""What changes something elsewhere and loses nothing."""
 _LATER = "changes what later commands run"
 DANGERS: dict[str, Danger] = {
     **_all("sudo doas su pkexec runuser run0", "", "acts as another user"),
     **_all(
-        "fdisk parted wipefs shred shutdown reboot halt poweroff swapoff losetup cryptsetup mkswap mkfs sgdisk",
+        "fdisk parted wipefs shred shutdown reboot halt poweroff swapoff losetup cryptsetup mkswap mkfs sgdisk"
+        " blkdiscard lvremove vgremove pvremove mdadm",
         "", "works on disks or the machine itself",
     ),
     "dd": Danger(
@@ -87,6 +93,8 @@ DANGERS: dict[str, Danger] = {
         "works on the machine itself",
     ),
     **_all("pkill killall", r" (-u|-U|--e?uid|-g|--group|-v|\.|\.\*) ", "ends every process"),
+    **_all("zfs zpool", " destroy ", "works on disks or the machine itself"),
+    "diskutil": Danger(r"(?i) (erase|partition|reformat|delete)", "works on disks or the machine itself"),
     "helm": Danger(r" (uninstall|delete|rollback|push) ", "changes a cluster"),
     **_all("kill", r" \S.* -1 | -- -1 |(?<! -s)(?<! -n) 1 ", "ends every process"),
     "agent": Danger(
@@ -102,7 +110,7 @@ DANGERS: dict[str, Danger] = {
     **_all(
         "docker podman nerdctl",
         r" --privileged| (-[a-z]*v|--volume)[ =]?/| --mount \S*(src|source)=/| --(pid|net|network|ipc|userns)"
-        r"[ =]host|docker\.sock| --cap-add| --device| (prune|push) | volume rm "
+        r"[ =]host|docker\.sock| --cap-add| --device| (prune|push) | (volume|stack|service) rm | system reset "
         r"| (down|rm) (.* )?(-[a-z]*v|--volumes)",
         "reaches the whole machine, or removes or publishes what undo does not keep",
     ),
@@ -110,10 +118,27 @@ DANGERS: dict[str, Danger] = {
         "npm pnpm yarn bun cargo twine gem poetry uv flit hatch pdm lerna vsce",
         r"^( \S+)? (publish|unpublish|deprecate|upload|yank|push|uninstall-release)( |$)", "publishes",
     ),
-    "gh": Danger(r" (delete|create|publish|merge|upload|archive|transfer) ", "changes what is on GitHub"),
-    **_all("terraform tofu pulumi cdk terragrunt", r" (destroy|apply|up|deploy|import) ", "changes machines"),
-    "kubectl": Danger(r" (delete|drain|replace|apply|scale|patch|exec) ", "changes a cluster"),
-    **_all("aws gcloud az gsutil", r" (rm|rb|delete\S*|terminate\S*|remove\S*|purge\S*) ", "deletes in the cloud"),
+    "gh": Danger(_ON_A_FORGE, "changes what is on GitHub"),
+    **_all("glab hub tea", _ON_A_FORGE, "changes what is on the server"),
+    **_all(
+        "terraform tofu pulumi cdk terragrunt", r" (destroy|apply|up|deploy|import|(state|stack) rm"
+        r"|workspace delete) ", "changes machines",
+    ),
+    **_all("kubectl oc", r" (delete|drain|replace|apply|scale|patch|exec) ", "changes a cluster"),
+    **_all(
+        "aws gcloud az gsutil", r" (rm|rb|delete\S*|terminate\S*|remove\S*|purge\S*|--delete\S*)"
+        r" | rsync (.* )?-\w*d\w* ", "deletes in the cloud",
+    ),
+    **_all(
+        "fly flyctl heroku vercel netlify railway wrangler firebase supabase doctl linode-cli hcloud eksctl sam"
+        " serverless sls vagrant multipass virsh lxc incus minikube kind k3d colima bq mc s3cmd b2 rclone",
+        r" (\S+:)?(delete|del|destroy|remove|rm|rb|purge|undefine)([:-]\S*)? ",
+        "deletes machines, services or their data",
+    ),
+    **_all("etcdctl consul vault influx", " (del|delete|destroy|disable) ", "drops data"),
+    **_all("rabbitmqctl", r" (force_)?(reset|delete_\w+|purge_queue) ", "drops data"),
+    **_all("kafka-topics kafka-topics.sh", " --delete ", "drops data"),
+    "migrate": Danger(r" -(path|source|database)\b.* drop ", "drops data"),
     **_all("dropdb dropuser", "", "drops data"),
     **_all("docker-compose podman-compose", r" (down|rm) (.* )?(-[a-z]*v|--volumes)", "removes volumes"),
     **_all("chown chgrp", r" -\w*R| --r", "changes the owner of a whole tree"),
@@ -122,35 +147,11 @@ DANGERS: dict[str, Danger] = {
     "find": Danger(r" -(delete|fprint\w*|fls) ", "deletes or overwrites what it finds"),
     **_all("export declare typeset readonly", rf" {_STEERS}=", _LATER),
     **_all("alias enable", r" \S", _LATER),
+    "direnv": Danger(r"^ (allow|permit|grant|edit) ", _LATER),
+    "mise": Danger(r"^ trust ", _LATER),
     "trap": Danger(r"^(?! (?:-[lp]+ |- | )(?:[A-Z0-9+-]+ )*$)", _LATER),
     "hash": Danger(" -[a-z]*p", _LATER),
 }  # fmt: skip
-_DROPS = r"(?i)\bdrop|\btruncate\b|\bdelete\s+from\b|\bdeleteMany|\.remove\("
-_CLIENTS = frozenset("psql mysql mariadb sqlite3 mongosh".split())
-"""Programs that run what they are told, or read, in a database."""
-EMPTIES: dict[str, str] = {
-    **dict.fromkeys(_CLIENTS, _DROPS),
-    **dict.fromkeys(["dropdb", "dropuser"], r" \S"),
-    "redis-cli": r"(?i) flush",
-    "prisma": r" migrate reset | --(force-reset|accept-data-loss|allow-reset) ",
-    "drizzle-kit": r" drop | push\S* .*--force ",
-    **dict.fromkeys(["rails", "rake"], r" db:(drop|reset|purge|truncate_all|migrate:reset|seed:replant)\b"),
-    "artisan": r" (migrate:(fresh|refresh|reset)|db:wipe) ",
-    **dict.fromkeys(["manage.py", "django-admin"], r" (flush|reset_db) | migrate .*zero "),
-    "mix": r" ecto\.(drop|reset) ",
-    **dict.fromkeys(["sequelize", "sequelize-cli"], r" db:drop\b|:undo:all "),
-    "typeorm": r" schema:drop ",
-    "knex": r" migrate:rollback .*--all ",
-    "console": r" doctrine:(database|schema):drop ",
-    "alembic": r" downgrade base ",
-    "flyway": r" clean ",
-    "liquibase": r"(?i) drop-?all ",
-    "supabase": r" db reset ",
-    "mysqladmin": r" drop ",
-    "heroku": r" pg:reset ",
-    "wrangler": r" d1 delete ",
-}  # fmt: skip
-"""Programs that manage a database, and the arguments with which they empty or drop it."""
 DISCARDS: dict[str, str] = {
     "reset": r" --(h|m|k)",
     "clean": r" (-\w*f|--f)",
@@ -171,7 +172,8 @@ DISCARDS: dict[str, str] = {
     "worktree": r"^ remove .*(-f|--f)",
     "submodule": r"^ deinit .*(-f|--f)",
     "reflog": r"^ (expire|delete) ",
-    "config": rf"(?i)^(?! (?:--(?:global|local|system|worktree) )*(?:--get\S*|--list|-l) ).* {_SETTINGS} \S",
+    "config": rf"(?i) (?:--)?rename-section |^(?! (?:--(?:global|local|system|worktree) )*(?:--get\S*|--list|-l) )"
+    rf".* {_SETTINGS} \S",
 }
 """Git verbs and the arguments with which they discard work or plant a program."""
 
@@ -199,36 +201,7 @@ _REMOVES = frozenset("rm rmdir mv truncate unlink".split())
 _TREES = frozenset("chmod chown chgrp".split())
 _SPEAKERS = frozenset("echo printf git npm pnpm yarn apt brew pip docker podman kubectl man which type".split())
 """Programs for which `rm` is an ordinary word."""
-_QUOTE = frozenset("echo printf git gh grep rg man which type".split())
-"""Programs whose words are data."""
 _FETCHES = frozenset("curl wget base64 base32 xxd openssl nc ncat socat fetch aria2c gunzip zcat ssh".split())
-_FOLDER = r"(?:/|~/|\$\{?HOME\}?/)[\w./@+-]{1,200}"
-"""A folder on the PATH that is the same everywhere. Later verdicts know what it has added to the PATH."""
-_DO_NOTHING = r"(?:\w{0,20}EDITOR|VISUAL|\w{0,20}PAGER)=(?:true|:|cat)(?![^\s;&|])"
-"""Editors and pagers in a line that cannot be parsed, as they are written."""
-_CATASTROPHE = (
-    r"\brm\b(?:[\s,]|\$\{?IFS\}?){1,9}-|\s-\w{0,30}(?:r\w{0,30}f|f\w{0,30}r)\w{0,30}[\s,]|\b(?:sudo|doas|mkfs"
-    r"|shred|chown|crontab|systemctl|rmtree|terraform)\b"
-    r"|\bdd\s{1,9}\S{0,99}of=|>\s{0,9}[\"']?(?:/(?:etc|usr|bin|boot|dev/(?!null|stdout|stderr|tty))|~/\."
-    r"|\$HOME/\.)"
-    r"|(?:\||<\(|\beval\b|\s-\w{0,30}c\s).{0,400}(?:\bcurl\b|\bwget\b)"
-    r"|\|\s{0,9}(?:\S{0,99}/)?(?:\w{1,30}\s{1,9}){0,5}(?:ba|z|da|k|fi)?sh\b"
-    r"|\b(?:curl|wget|base64)\b.{0,400}\|\s{0,9}\S{0,99}(?:python|perl|ruby|node|php)"
-    r"|\bpush\b.{0,400}(?:--f|\s-f\b|--del|\s:|\s\+)|\breset\b.{0,400}--h|\bclean\s{1,9}-\S{0,99}f|-delete\b"
-    r"|\bmigrate\s{1,9}reset\b|--force-reset\b|\bdb:(?:drop|reset|wipe)\b|\bmigrate:fresh\b"
-    r"|:\(\)\s{0,9}\{|\bpublish\b|\bfilter-branch\b|\bstash\s{1,9}(?:drop|clear)\b"
-    rf"|\b(?!{_OF_COMMITS}=|{_DO_NOTHING})(?:LD_\w{{1,30}}|DYLD_\w{{1,30}}|PATH|GIT_\w{{1,30}}|BASH_ENV|NODE_OPTIONS)="
-    rf"(?!(?<=\bPATH=)[\"']?(?:{_FOLDER}:){{0,9}}\$\{{?PATH\}}?(?::{_FOLDER}){{0,9}}[\"']?(?:[\s;&|)]|$))"
-    r"|\bagent(?:_cli)?[\"']?\s{1,9}(?:config\s{1,9}(?:set|edit|init)|mcp\s{1,9}(?:add|remove|trust|log(?:in|out))"
-    r"|plugin\s{1,9}(?:add|enable|disable|update|remove))\b"
-    r"|\bkill\b.{0,400}\s-1\b|\bchmod\b.{0,400}(?:-R|\+s)"
-)
-
-_FED = (
-    rf"\b(?:{'|'.join(sorted(_CLIENTS))})\b[^\n]{{0,400}}<<"
-    rf"|\|\s{{0,9}}(?:[^\s|]{{1,99}}\s{{1,9}}){{0,9}}(?:\S{{0,99}}/)?(?:{'|'.join(sorted(_CLIENTS))})\b"
-)
-"""A database in a line that cannot be parsed, and what it is told there."""
 _OURSELVES = r"(?:-\w*m)?agent_cli(?:\.\w+)?|\S*/agent(?:_cli)?"
 """This program as an argument of an interpreter: a module, or the path of its script."""
 
@@ -241,12 +214,8 @@ class Cwd(msgspec.Struct, frozen=True):
     home: str
     scratch: tuple[str, ...] = ()
     """Private folders that vanish with the command, such as the `/tmp` of a sandbox."""
-
-
-def catastrophic(line: str) -> bool:
-    """Return True if a line that cannot be parsed looks destructive. Repetitions in the pattern are bounded, so
-    that the search takes time linear in the length of the line."""
-    return bool(re.search(_CATASTROPHE, line + " ")) or bool(re.search(_FED, line) and re.search(_DROPS, line))
+    read: Callable[[str], str] = lambda path: ""
+    """Returns the text of a small file; empty if there is none."""
 
 
 def destroys(command: SimpleCommand, place: Cwd) -> str:
@@ -261,7 +230,7 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
     danger = DANGERS.get(name.split(".")[0] if name.startswith("mkfs") else name)
     if danger is not None and re.search(danger.words, line):
         return f"`{name}` {danger.why}"
-    if why := _empties(name, command):
+    if why := empties(name, command, place.read):
         return why
     if name == "git":
         return _discards(command, args) or destroys_by_code(command, bool(place.scratch))
@@ -272,6 +241,22 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
     if name in _REMOVES and (why := _removes(name, command, place)):
         return why
     return _writes(command, place)
+
+
+def loses(command: SimpleCommand, read: Callable[[str], str]) -> bool:
+    """Return True if the words of a command say that something is lost for good, whatever its variables stand
+    for."""
+    try:
+        name, *args = normalize(command) or ("",)
+    except Unsure:
+        return False
+    line = f" {' '.join(args)} "
+    danger = DANGERS.get(name)
+    if danger and danger.why != _LATER and re.search(danger.words, line) and not re.match(_ADDS, line):
+        return True
+    if name in _REMOVES and command.has_unseen_words:
+        return True
+    return bool(empties(name, command, read) or (name == "git" and _discards(command, args)))
 
 
 def _own_program(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -291,21 +276,9 @@ def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
     return ""
 
 
-def _empties(name: str, command: SimpleCommand) -> str:
-    """Return why a command that empties a database needs approval, also behind what starts it: `npx prisma`,
-    `bundle exec rails`, `php artisan`."""
-    first: dict[str, int] = {}
-    for at, word in enumerate(command.argv if name not in _QUOTE else (), start=1):
-        first.setdefault(word.rsplit("/", 1)[-1].partition("@")[0], at)
-    for tool in EMPTIES.keys() & first.keys():
-        told = " ".join((*command.argv[first[tool] :], *command.reads))
-        if re.search(EMPTIES[tool], f" {told} "):
-            return f"`{tool}` drops data"
-    return ""
-
-
-def runs_a_pipe(commands: list[SimpleCommand]) -> str:
-    """Return why a pipeline needs approval: a shell, an interpreter or a database runs its input."""
+def runs_a_pipe(commands: list[SimpleCommand], read: Callable[[str], str]) -> str:
+    """Return why a pipeline needs approval: a shell, an interpreter or a database runs its input. `read` returns
+    the text of a small file."""
     if why := runs_what_was_fetched(commands, frozenset({"curl", "wget", "aria2c"})):
         return why
     fetched = piped = told = False
@@ -316,13 +289,14 @@ def runs_a_pipe(commands: list[SimpleCommand]) -> str:
             plain = ["nothing"]
         if piped and name in SHELLS and (not plain or "-s" in command.argv) and not command.has_unseen_words:
             return f"`{name}` would run whatever comes through the pipe"
-        if told and name not in _QUOTE and (client := next(filter(_CLIENTS.__contains__, command.argv), "")):
+        if told and name not in QUOTE and (client := next(filter(CLIENTS.__contains__, command.argv), "")):
             return f"`{client}` drops data"
         if fetched and INTERPRETERS.fullmatch(name) and plain in ([], ["-"]):
             return f"`{name}` would run what was fetched or decoded"
         fetched = fetched or name in _FETCHES
         piped = piped or command.operator in ("|", "|&")
-        told = command.operator in ("|", "|&") and (told or bool(re.search(_DROPS, " ".join(command.argv))))
+        said = " ".join((*command.argv, *command.reads))
+        told = command.operator in ("|", "|&") and (told or bool(re.search(DROPS, with_files(said, read))))
     return ""
 
 
@@ -361,11 +335,11 @@ def protected_target(path: str, place: Cwd) -> str:
 
 def _discards(command: SimpleCommand, args: list[str]) -> str:
     if any(re.match(rf"(?i){_SETTINGS}", setting) for setting in git_settings(command)):
-        return "`git -c` sets a program to be run"
+        return "`git -c` sets a program to be run, or what is pushed"
     discards = DISCARDS.get(args[0]) if args else None
     if discards is not None and re.search(discards, f" {' '.join(args[1:])} "):
         if args[0] == "config":
-            return "`git config` sets a program to be run"
+            return "`git config` sets a program to be run, or what is pushed"
         return f"`git {args[0]}` may discard uncommitted work or rewrite history"
     return ""
 
@@ -454,15 +428,21 @@ _UNREAD = re.compile(rf"\bgit\b.*\b(?:{'|'.join(_VERBS)})\b", re.DOTALL)
 
 
 def discards_git_state(line: str) -> bool:
-    """Return True if a line may discard staged or stashed work. A line that cannot be parsed is judged by its
-    words."""
+    """Return True if a line may discard staged or stashed work. A line that cannot be parsed, or that has code, is
+    judged by its words."""
     try:
-        commands = [normalize(inner) for part in parse(line) for inner in unwrap(part).commands]
-        if any(unwrap(part).scripts for part in parse(line)):
-            return _UNREAD.search(line) is not None
+        inside = [unwrap(part) for part in parse(line)]
+        commands = [command for each in inside for command in each.commands]
+        commands += [one for each in all_started_by(commands) for one in unwrap(each).commands]
+        has_code = any(each.scripts for each in inside) or any(_is_given_code(command) for command in commands)
+        return any(_forgets(normalize(each)) for each in commands) or (has_code and bool(_UNREAD.search(line)))
     except Unsure:
         return _UNREAD.search(line) is not None
-    return any(_forgets(words) for words in commands)
+
+
+def _is_given_code(command: SimpleCommand) -> bool:
+    name = program(command)
+    return (name in SHELLS or bool(INTERPRETERS.fullmatch(name))) and any(" " in word for word in command.argv)
 
 
 def _forgets(words: tuple[str, ...]) -> bool:
@@ -479,6 +459,9 @@ _RUN_THEIR_OWN = frozenset(
     "awk gawk mawk nawk sed vim vi nvim view ex ed emacs tar make gmake man less more fd fdfind rg entr expect gdb"
     " sqlite3 m4 zip rsync nmap socat ssh git".split()
 )
+_SEARCHING = frozenset("man less more fd fdfind rg".split())
+_LIST = re.compile(r"""(["'])\s*,\s*\1""")
+_ENDS = re.compile(r"""["'`\n;|&(){}!\[\]]+|\\n""")
 _DELETING_TREES = re.compile(
     r"rmtree|rm_rf|rm_r\b|remove_entry|removedirs|remove_tree|deltree|rimraf|removeSync|emptyDir|rm(dir)?Sync"
     r"|fs\.rm\b|\brm\s+-\w*[rRf]|\bmkfs|\bshred\s|>\s*/dev/sd|\bdd\s+\S*of=|\bsudo\s|:!\s*rm\b|exec=\s*rm\b"
@@ -499,9 +482,25 @@ def destroys_by_code(command: SimpleCommand, is_confined: bool) -> str:
     if name == "git":
         texts = [word for word in texts if word.startswith("-") and not word.startswith("-m")]
     text = "\n".join(texts)
+    if name not in _SEARCHING and any(map(_discards_by_text, pieces_of(text))):
+        return f"`{name}` is given a program in which git discards or overwrites work"
     if _DELETING_TREES.search(text) or (is_interpreter and not is_confined and _DELETING_FILES.search(text)):
         return f"`{name}` is given a program that deletes"
     return ""
+
+
+def pieces_of(code: str) -> list[str]:
+    """Return the texts in a program that may be commands: `git push` in `system("git push")`."""
+    return [piece.strip(" \t@-+") for piece in _ENDS.split(_LIST.sub(" ", code))]
+
+
+def _discards_by_text(piece: str) -> bool:
+    words = piece.split()
+    try:
+        command = SimpleCommand(tuple(map(Word, words)))
+        return words[:1] == ["git"] and bool(_discards(command, list(normalize(command)[1:])))
+    except Unsure:
+        return False
 
 
 def runs_what_was_fetched(commands: list[SimpleCommand], fetchers: frozenset[str]) -> str:
@@ -517,6 +516,19 @@ def runs_what_was_fetched(commands: list[SimpleCommand], fetchers: frozenset[str
         if name in fetchers:
             fetched |= {_bare(word) for word in (*_outputs(command), *command.writes)}
     return ""
+
+
+def runs_what_was_written(commands: list[SimpleCommand]) -> bool:
+    """Return True if a line runs a file that it writes before, so that nothing tells what it runs."""
+    written: set[str] = set()
+    for command in commands:
+        name = program(command)
+        is_run = name in SHELLS or INTERPRETERS.fullmatch(name) or name in ("source", ".")
+        named = (*_run_by(command), *command.reads) if is_run else command.argv[:1]
+        if not written.isdisjoint(map(_bare, named)):
+            return True
+        written |= {_bare(word) for word in (*command.writes, *(command.argv[1:] if name == "tee" else ()))}
+    return False
 
 
 def _run_by(command: SimpleCommand) -> tuple[str, ...]:

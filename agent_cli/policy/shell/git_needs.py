@@ -30,7 +30,7 @@ _UNSIGNED = frozenset(
 )
 _ON = re.compile(r"true|yes|on|[1-9]\d*", re.I)
 _COMMITTING = frozenset("commit merge cherry-pick revert rebase am pull".split())
-_OWN_VERBS = frozenset(
+OWN_VERBS = frozenset(
     "add am annotate apply archive bisect blame branch bundle cat-file check-ignore checkout cherry"
     " cherry-pick clean clone commit config count-objects describe diff difftool fetch filter-branch"
     " format-patch fsck gc grep help init log ls-files ls-remote ls-tree maintenance merge merge-base"
@@ -47,7 +47,7 @@ def unaliased(part: SimpleCommand, cwd: str, policy: Policy) -> SimpleCommand:
     """Return a command with git's aliases replaced by what they mean, unless that is a command of the shell."""
     for _ in range(_MOST_ALIASES):
         words = normalize(part)
-        if words[:1] != ("git",) or len(words) < 2 or words[1] in _OWN_VERBS:
+        if words[:1] != ("git",) or len(words) < 2 or words[1] in OWN_VERBS:
             break
         value = _setting(part, cwd, policy, f"alias.{words[1].lower()}")
         if not value or value.startswith("!"):

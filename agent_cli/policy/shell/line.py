@@ -11,7 +11,7 @@ line needs that.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
 import msgspec
@@ -20,16 +20,17 @@ from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, Verdict, exceeds
 from agent_cli.protocol.paths import is_inside
 
 from ..rules.path_verdict import Policy, strictest, together, watched, weightiest
-from ..rules.rule import BUILT_IN_PLACE, Effect, Rule
+from ..rules.rule import BUILT_IN_PLACE, Effect, Rule, Rules
 from . import destructive
-from .carried_commands import carried_commands, started_by
-from .git_needs import git_need, unaliased
+from .carried_commands import alias_lines, carried_commands
+from .git_needs import folder_of, git_need, unaliased
 from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
 from .sandbox_needs import SandboxNeed, leaving_need, need_of, unread_need
-from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, program, unwrap
+from .unread_lines import input_destroys, may_destroy
+from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, all_started_by, program, unwrap
 
 _HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 _MOST_PLACES = 4
@@ -70,10 +71,10 @@ def run_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
 def parts_of(line: str, cwd: str, policy: Policy) -> list[tuple[str, Verdict]]:
     """Return each simple command of a line with the verdict on it alone; the whole line if it cannot be parsed."""
     try:
-        found = steps(line, cwd, policy)
+        judged = _each(steps(line, cwd, policy), policy, 0)
     except Unsure:
         return [(line, run_verdict(line, cwd, policy))]
-    return [(each.shown, each.verdict) for each in _each(found, policy, 0)]
+    return [(each.shown, each.verdict) for each in judged]
 
 
 def is_read(line: str, cwd: str, policy: Policy) -> bool:
@@ -111,6 +112,9 @@ def _judge(line: str, cwd: str, policy: Policy, depth: int) -> CommandVerdict:
         if depth > MAX_SHELLS:
             raise Unsure("shells inside shells")
         found = steps(line, cwd, policy)
+        last = [msgspec.structs.replace(step.inside.commands[-1], operator=step.part.operator) for step in found]
+        if destructive.runs_what_was_written(last):
+            raise Unsure("it runs a file that it writes")
         judged = _each(found, policy, depth)
     except Unsure as doubt:
         unread = _kept_inside(_unread(line, str(doubt), cwd, policy), line, policy)
@@ -118,8 +122,7 @@ def _judge(line: str, cwd: str, policy: Policy, depth: int) -> CommandVerdict:
     if not found:
         return CommandVerdict(Allow("an empty command"), line)
     whole = strictest(each.verdict for each in judged)
-    last = [msgspec.structs.replace(step.inside.commands[-1], operator=step.part.operator) for step in found]
-    if not isinstance(whole, Deny) and (why := destructive.runs_a_pipe(last)):
+    if not isinstance(whole, Deny) and (why := destructive.runs_a_pipe(last, _reader_in(cwd, policy))):
         return CommandVerdict(Ask("destruction", why, "", whole.reach), line)
     return _folded(whole, judged, line, policy)
 
@@ -131,10 +134,34 @@ def _each(line: list[CommandInPlace], policy: Policy, depth: int) -> list[Comman
         verdicts = []
         for place in step.places:
             scripts = [_judge(script, place, policy, depth + 1) for script in step.inside.scripts]
+            if depth < MAX_SHELLS:
+                scripts += _started(step.inside.commands, place, policy, depth + 1)
             verdicts.append(judge_step(msgspec.structs.replace(step, cwd=place), policy, scripts, before))
         found.append(_in_any(verdicts))
         before = [*before, step.part] if step.part.operator == "|" else []
     return found
+
+
+def _started(commands: Sequence[SimpleCommand], cwd: str, policy: Policy, depth: int) -> list[CommandVerdict]:
+    """Return the verdicts on what commands start through git's aliases or programs with unknown options, where
+    they refuse or ask in every mode. Rules on the text of an alias are applied where it is searched."""
+    free = msgspec.structs.replace(policy, mode="yolo")
+    bare = msgspec.structs.replace(free, rules=Rules(()))
+    found = []
+    started = list(all_started_by(commands))
+    for command in started:
+        try:
+            inside = unwrap(command)
+        except Unsure as doubt:
+            found.append(CommandVerdict(_unread(" ".join(command.argv), str(doubt), cwd, free), program(command)))
+            continue
+        scripts = [_judge(script, cwd, free, depth) for script in inside.scripts]
+        found.append(judge_step(CommandInPlace(command, inside, cwd), free, scripts, []))
+    for command in (*commands, *started):
+        if program(command) == "git":
+            folder = folder_of(command, cwd)
+            found += [_judge(line, folder, bare, depth) for line in alias_lines(command, cwd, policy)]
+    return [each for each in found if not isinstance(each.verdict, Allow) and not each.verdict.by_mode]
 
 
 def _in_any(verdicts: list[CommandVerdict]) -> CommandVerdict:
@@ -179,7 +206,7 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
     reason = f"it types into `{command}`"
     if policy.mode == "plan":
         return Deny("mode plan", reason, by_mode=True)
-    if any(map(destructive.catastrophic, lines)):
+    if input_destroys(command, text, _reader_in(policy.root, policy)):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore")
     if rule := policy.rules.first("ask", "shell", lines):
         return Ask(str(rule), reason)
@@ -253,7 +280,7 @@ def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
     if policy.mode == "plan":
         return Deny("mode plan", f"{reason}; plan mode runs only commands known to be read-only", by_mode=True)
     need = unread_need(line)
-    if destructive.catastrophic(line) or _may_destroy(line, cwd, policy):
+    if may_destroy(line, _reader_in(cwd, policy)) or _may_destroy(line, cwd, policy):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore", "", need.reach)
     if asked := _may_meet_a_rule(line, reason, policy):
         return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
@@ -286,7 +313,13 @@ def _may_destroy(line: str, cwd: str, policy: Policy) -> bool:
 
 def _destroying_in(cwd: str, policy: Policy) -> destructive.Cwd:
     scratch = policy.scratch if policy.sandboxed else ()
-    return destructive.Cwd(lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch)
+    return destructive.Cwd(
+        lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch, _reader_in(cwd, policy)
+    )
+
+
+def _reader_in(cwd: str, policy: Policy) -> Callable[[str], str]:
+    return lambda path: policy.script(os.path.join(cwd, path))
 
 
 def _kept_inside(verdict: Verdict, line: str, policy: Policy) -> Verdict:
@@ -433,7 +466,8 @@ def _need(
     part: SimpleCommand, plain: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy
 ) -> SandboxNeed:
     """Return what a command needs on this machine, under these rules; `plain` is the command without an alias."""
-    need = need_of(plain, cwd, place)
+    needs = (need_of(each, cwd, place) for each in (plain, *all_started_by([plain])))
+    need = next((each for each in needs if each.why), SandboxNeed())
     if not policy.sandboxed:
         return msgspec.structs.replace(need, keys=False)
     if need.reach == "outside":
@@ -485,9 +519,8 @@ def _weighed(
 ) -> CommandVerdict:
     filed = "inside" if isinstance(named.verdict, Deny) else named.verdict.reach
     asking = leaving_need(need)
-    meant = next((each for each in started_by(part) if destructive.destroys(each, place)), plain)
-    if why := destructive.destroys(meant, place) or destructive.destroys_by_redirection(part, place):
-        reach = widest((destructive.reach_of(meant, asking.reach), filed))
+    if why := destructive.destroys(plain, place) or destructive.destroys_by_redirection(part, place):
+        reach = widest((destructive.reach_of(plain, asking.reach), filed))
         return _leaving(Ask("destruction", f"{why}; undo cannot restore that", "", reach), part, shown, policy)
     if asked := (
         _forbidding(part, cwd, policy, "ask") or rule_on_fed(part, policy) or _on_hosts(part, policy, "ask")

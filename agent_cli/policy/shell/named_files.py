@@ -15,6 +15,7 @@ from ..rules.path_verdict import (
     is_protected,
     is_scratch,
     may_open,
+    protecting,
     read_verdict,
     strictest,
     watched,
@@ -48,7 +49,9 @@ def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Pol
         if target not in destructive.HARMLESS:
             found.append(_written_to(target, cwd, policy))
     for target in destructive.written_targets(part):
-        if verdict := guarded_write(real_path(target, cwd, policy), _written(target, cwd, policy), policy):
+        path = real_path(target, cwd, policy)
+        verdict = guarded_write(path, _written(target, cwd, policy), policy) or protecting(path, target, policy)
+        if verdict:
             found.append(verdict)
     for source in part.reads:
         found.append(_read_from(Word(source), cwd, policy))

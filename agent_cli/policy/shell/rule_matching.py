@@ -317,7 +317,8 @@ def grant_for(command: SimpleCommand) -> str:
     if not command.words or command.assigns or any(word.glob for word in command.words):
         return ""
     name = program(command)
-    if name in _NEVER or name in WRAPPERS:
+    wrapper = WRAPPERS.get(name)
+    if name in _NEVER or (wrapper and not wrapper.verbs and not wrapper.is_loose):
         return ""
     text = " ".join(command.argv)
     match = re.fullmatch(_PREFIXES, text)

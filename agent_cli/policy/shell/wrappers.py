@@ -6,19 +6,22 @@ after it would be a guess.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from .parser import SimpleCommand, Unsure, Word, parse
 
 MAX_LAYERS = 8
+_MOST_STARTED = 64
 MAX_SHELLS = 4
 """Maximum number of shells inside one another."""
 
 TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
 """Wrappers that are as harmless as the commands they run."""
 SHELLS = frozenset("sh bash zsh dash ksh mksh fish ash rbash".split())
+PACKAGE_MANAGERS = frozenset("npm pnpm yarn bun".split())
 _ASSIGNMENT = r"[A-Za-z_]\w*\+?=.*"
 
 
@@ -31,6 +34,11 @@ class Wrapper(msgspec.Struct, frozen=True):
     """Options that take the next word."""
     operands: int = 0
     """Number of plain words before the command."""
+    verbs: str = ""
+    """Words of which one must come before the command: `mise exec`."""
+    is_loose: bool = False
+    """True if its other options are not known, so that any word behind one may begin the command: `uv run --with a
+    b`. What it runs can be forbidden, never allowed."""
     assigns: bool = False
     """True if `NAME=value` words may come first."""
     queries: str = ""
@@ -72,24 +80,47 @@ WRAPPERS: dict[str, Wrapper] = {
     "chrt": Wrapper("-[abfiomrv]+|--[a-z-]+", "-[TPD]", 1),
     "setarch": Wrapper(r"-[a-zA-Z0-9]+|--[\w-]+", operands=1),
     **dict.fromkeys(
-        "proot fakeroot xvfb-run unbuffer caffeinate toybox chronic torsocks proxychains proxychains4 eatmydata"
-        " linux64"
-        " linux32 dbus-run-session systemd-inhibit faketime prlimit numactl firejail rlwrap dotenv".split(),
+        "fakeroot unbuffer caffeinate toybox chronic torsocks eatmydata linux64 linux32 dbus-run-session"
+        " systemd-inhibit prlimit firejail rlwrap".split(),
         Wrapper(r"-.*"),
     ),
+    "faketime": Wrapper("-.*", operands=1),
+    "numactl": Wrapper("-.*", "-[NmCpilP]"),
+    "proot": Wrapper("-.*", "-[brwqki]"),
+    **dict.fromkeys(["proxychains", "proxychains4"], Wrapper("-.*", "-f")),
+    "xvfb-run": Wrapper("-.*", "-[efnpsw]"),
     "flock": Wrapper(r"-[nxsueoF]+|-w\d+", "-[wE]", 1),
+    "mise": Wrapper(verbs="exec|x"),
+    "nvm": Wrapper("--silent", operands=1, verbs="exec"),
+    "rustup": Wrapper("--install", operands=1, verbs="run"),
+    "fnm": Wrapper("--[a-z-]+=.*", "--[a-z-]+", verbs="exec"),
+    "volta": Wrapper("--(no|bundled)-[a-z]+|--[a-z-]+=.*", "--(node|npm|pnpm|yarn|env)", verbs="run"),
+    **dict.fromkeys("asdf rbenv pyenv nodenv goenv jenv".split(), Wrapper(verbs="exec")),
+    "direnv": Wrapper(operands=1, verbs="exec"),
+    **dict.fromkeys(
+        "uv poetry pipenv pdm rye hatch pipx conda mamba micromamba pixi devbox doppler dotenvx infisical"
+        " op".split(),
+        Wrapper(verbs="run", is_loose=True),
+    ),
+    **dict.fromkeys(PACKAGE_MANAGERS, Wrapper(verbs="exec|dlx|x", is_loose=True)),
+    **dict.fromkeys("bundle tox lerna nx aws-vault chamber".split(), Wrapper(verbs="exec", is_loose=True)),
+    **dict.fromkeys(
+        "npx bunx uvx pnpx corepack cross-env cross-env-shell env-cmd dotenv entr watchexec hyperfine concurrently"
+        " valgrind systemd-cat cpulimit setpriv bwrap arch screen".split(),
+        Wrapper(is_loose=True),
+    ),
+    **dict.fromkeys(["gosu", "su-exec"], Wrapper(operands=1)),
+    "perf": Wrapper(verbs="stat|record|trace", is_loose=True),
+    **dict.fromkeys(["gdb", "lldb", "rr"], Wrapper(verbs="--args|--|record", is_loose=True)),
+    "nodemon": Wrapper(verbs="-x|--exec", is_loose=True),
+    **dict.fromkeys(["nix", "nix-shell"], Wrapper(verbs="-c|--command|--run", is_loose=True)),
+    "cmake": Wrapper(verbs="-E", is_loose=True),
+    **dict.fromkeys(["pwsh", "powershell", "nu"], Wrapper(verbs="(?i)-c|-command", is_loose=True)),
+    "tmux": Wrapper(
+        verbs="new(-session|w|-window)?|split(w|-window)|respawn(p|w|-pane|-window)|run(-shell)?|send(-keys)?"
+        "|popup|display-popup|pipe(p|-pane)|if(-shell)?", is_loose=True,
+    ),
 }  # fmt: skip
-MANAGERS: dict[str, tuple[str, Wrapper]] = {
-    "mise": ("exec|x", Wrapper()),
-    "nvm": ("exec", Wrapper("--silent", operands=1)),
-    "rustup": ("run", Wrapper("--install", operands=1)),
-    "fnm": ("exec", Wrapper("--[a-z-]+=.*", "--[a-z-]+")),
-    "volta": ("run", Wrapper("--(no|bundled)-[a-z]+|--[a-z-]+=.*", "--(node|npm|pnpm|yarn|env)")),
-    **dict.fromkeys(["asdf", "rbenv", "pyenv", "nodenv", "goenv", "jenv"], ("exec", Wrapper())),
-    "direnv": ("exec", Wrapper(operands=1)),
-}
-"""Programs that run commands with another version of a tool, and the verb before the command."""
-
 _SHELL_FLAGS = r"[-+][abcefhiklmnprstuvxBCEHPT]+|--(norc|noprofile|posix|login|noediting)"
 _SHELL_VALUED = r"[-+][abcefhiklmnprstuvxBCEHPT]*[oO]"
 _GIT_FLAGS = (
@@ -100,7 +131,8 @@ _GIT_FLAGS = (
 _GIT_VALUED = r"-[Cc]|--(git-dir|work-tree|namespace|config-env|super-prefix)"
 _GIT_ALONE = r"--(version|help|exec-path|html-path|man-path|info-path)|-[vh]"
 _GIT_RUNS = (
-    r"(bisect run|submodule( -\S+)* foreach|filter-branch|rebase .*(-x|--e)|difftool .*-x|for-each-repo)\b.*"
+    r"(bisect run|submodule( -\S+)* foreach|filter-branch|for-each-repo)\b.*"
+    r"|rebase (.* )?(-[a-z]*x|--ex).*|difftool (.* )?(-[a-z]*x|--ext).*"
 )
 _UNSEEN = "what `{}` runs comes from other words"
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
@@ -168,10 +200,13 @@ def normalize(command: SimpleCommand) -> tuple[str, ...]:
 
 
 def git_settings(command: SimpleCommand) -> tuple[str, ...]:
-    """Return the values of `-c NAME=VALUE` before git's verb."""
+    """Return the values of `-c NAME=VALUE` and `--config-env=NAME=VARIABLE` before git's verb."""
     before = len(command.words) - len(normalize(command)) + 1
     argv = command.argv[:before]
-    return tuple(value for flag, value in zip(argv, argv[1:], strict=False) if flag in ("-c", "--config-env"))
+    joined = tuple(word.partition("=")[2] for word in argv if word.startswith("--config-env="))
+    return joined + tuple(
+        value for flag, value in zip(argv, argv[1:], strict=False) if flag in ("-c", "--config-env")
+    )
 
 
 def option_values(words: Sequence[str], short: str, *long: str) -> Iterator[str]:
@@ -202,12 +237,55 @@ def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
     verb = words[len(words) + 1 - len(normalize(command)) :][:1]
     if name == "git" and (verb[0].glob if verb else fed):
         raise Unsure(_UNSEEN.format(name))
-    if name in MANAGERS:
-        return _managed(name, words, fed)
     wrapper = WRAPPERS.get(name)
-    if wrapper is None or (words and re.fullmatch(wrapper.queries, words[0].text)):
+    if wrapper is None or wrapper.is_loose or (words and re.fullmatch(wrapper.queries, words[0].text)):
         return [], []
-    return _unwrapped(name, wrapper, words, fed)
+    rest = _behind_verb(wrapper, words)
+    if rest is None:
+        return [], []
+    return _unwrapped(name, wrapper, rest, fed) if name != "mise" else _by_mise(rest, fed)
+
+
+def started_by(command: SimpleCommand) -> Iterator[SimpleCommand]:
+    """Yield what a wrapper with unknown options, such as `uv run`, may start: several commands, if a word may be
+    the value of an option."""
+    wrapper = WRAPPERS.get(program(command))
+    rest = (_behind_verb(wrapper, list(command.words[1:])) if wrapper and wrapper.is_loose else None) or ()
+    words = [word.text for word in rest]
+    is_found = False
+    for at, word in enumerate(words):
+        if word.startswith("-") or re.fullmatch(_ASSIGNMENT, word) or (is_found and words[at - 1] != "--"):
+            continue
+        is_line = " " in word
+        yield msgspec.structs.replace(
+            command, words=(Word("sh"), Word("-c"), rest[at]) if is_line else tuple(rest[at:])
+        )
+        is_found = not is_line and (not at or words[at - 1][:1] != "-")
+
+
+def all_started_by(commands: Iterable[SimpleCommand]) -> Iterator[SimpleCommand]:
+    """Yield what commands start, and what that starts in turn.
+
+    Raises:
+        Unsure: too many words may begin a command.
+    """
+    todo = list(commands)
+    count = 0
+    while todo:
+        for started in started_by(todo.pop()):
+            count += 1
+            if count > _MOST_STARTED:
+                raise Unsure("too many words that may begin a command")
+            yield started
+            with suppress(Unsure):
+                todo += unwrap(started).commands
+
+
+def _behind_verb(wrapper: Wrapper, words: list[Word]) -> list[Word] | None:
+    """Return the words after the verb of a wrapper; None if it has another one, with which it runs nothing."""
+    if not wrapper.verbs:
+        return words
+    return next((words[at:] for at, word in enumerate(words, 1) if re.fullmatch(wrapper.verbs, word.text)), None)
 
 
 def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:
@@ -231,15 +309,6 @@ def _unwrapped(name: str, wrapper: Wrapper, words: list[Word], fed: bool) -> tup
     if not rest[0].text or rest[0].text.startswith("-"):
         raise Unsure(f"an option of `{name}` that is not known")
     return [SimpleCommand(tuple(rest), assigns=tuple(assigns), has_unseen_words=fed or wrapper.feeds)], []
-
-
-def _managed(name: str, words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:
-    verb, wrapper = MANAGERS[name]
-    at = next((at for at, word in enumerate(words, 1) if re.fullmatch(verb, word.text)), 0)
-    if not at:
-        return [], []
-    rest = words[at:]
-    return _unwrapped(name, wrapper, rest, fed) if name != "mise" else _by_mise(rest, fed)
 
 
 def _by_mise(words: list[Word], fed: bool) -> tuple[list[SimpleCommand], list[str]]:

@@ -211,8 +211,8 @@ class Places:
 
 
 def _runs_later(path: str) -> bool:
-    name = os.path.basename(path).lower()
-    return name in (".git", "head") or name in AUTORUN_NAMES
+    *_, folder, name = f"/{path.lower()}".split("/")
+    return name in (".git", "head") or not AUTORUN_NAMES.isdisjoint((name, f"{folder}/{name}"))
 
 
 def _below(root: str, paths: Iterable[str]) -> tuple[str, ...]:

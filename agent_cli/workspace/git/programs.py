@@ -60,7 +60,8 @@ def run_by_git(root: str) -> tuple[str, ...]:
 def aliases(folder: str, verb: str) -> tuple[str, ...]:
     """Return the expansions of a git alias in a folder, by the configuration of its repository and the user."""
     found = (each for file in _files(_place(folder)) for each in _with_included(file, _DEEPEST))
-    return tuple(value.strip('"') for name, value in found if name == f"alias.{verb.lower()}")
+    written = (value for name, value in found if name == f"alias.{verb.lower()}")
+    return tuple(re.sub(r'\\(.)|"', lambda part: part[1] or "", value) for value in written)
 
 
 def setting_value(folder: str, wanted: str) -> str:

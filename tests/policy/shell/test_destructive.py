@@ -1,0 +1,80 @@
+"""Programs whose words say that they delete something for good ask, also in code that runs them."""
+
+from agent_cli.protocol.actions import Allow, Ask
+from tests.policy.support import ruled
+from tests.policy.test_authorize import kind, run
+from tests.rows import each_row
+
+DELETES = (
+    "terraform state rm x", "terraform -chdir=a destroy", "oc delete pod x", "docker stack rm x", "podman system reset",
+    "gh api -X DELETE repos/a/b", "gh api --method=DELETE x", "glab repo delete x", "aws s3 sync . s3://x --delete",
+    "gsutil rsync -r -d a gs://x", "fly apps destroy x", "flyctl volumes destroy x", "heroku apps:destroy x", "vercel rm x",
+    "netlify sites:delete x", "firebase firestore:delete --all-collections", "wrangler r2 bucket delete x", "npx wrangler delete",
+    "wrangler kv:namespace delete x", "railway delete", "supabase projects delete x", "doctl compute droplet delete x",
+    "serverless remove", "sls remove", "vagrant destroy -f", "multipass delete x", "virsh undefine x", "minikube delete",
+    "kind delete cluster", "rclone purge r:x", "mc rb x", "s3cmd del s3://x", "etcdctl del x", "consul kv delete -recurse x",
+    "rabbitmqctl delete_queue x", "kafka-topics.sh --delete --topic x", "zfs destroy x", "lvremove x", "diskutil eraseDisk x", "direnv allow", "mise trust",
+)  # fmt: skip
+STAYS = (
+    "terraform state list", "terraform plan", "gh api repos/a/b", "glab mr list", "aws s3 sync . s3://x", "gsutil rsync -r a-d gs://x",
+    "fly deploy", "heroku ps", "vercel --prod", "firebase deploy", "wrangler dev", "supabase db push", "vagrant up",
+    "minikube start", "rclone copy a r:x", "etcdctl get x", "zfs list", "migrate -path x up", "docker stack ls",
+)  # fmt: skip
+
+
+@each_row("line", DELETES)
+def test_what_deletes_for_good_asks_in_yolo(line: str) -> None:
+    verdict = run(line, ruled("allow shell", mode="yolo", sandboxed=False))
+    assert isinstance(verdict, Ask) and verdict.rule == "destruction", verdict
+
+
+@each_row("line", STAYS)
+def test_other_uses_of_these_programs_run_in_yolo(line: str) -> None:
+    assert isinstance(run(line, ruled(mode="yolo", sandboxed=False)), Allow)
+
+
+@each_row(
+    ("line", "expected"),
+    [
+        ("python -c 'import os; os.system(\"git push --force\")'", "ask"), ("perl -e 'system(\"git reset --hard\")'", "ask"),
+        ("node -e 'require(\"child_process\").execFileSync(\"git\", [\"push\", \"-f\"])'", "allow"),
+        ("python3 -c 'import subprocess as s; s.run([\"git\", \"clean\", \"-fdx\"])'", "ask"), ("awk 'BEGIN {system(\"git stash drop\")}'", "ask"),
+        ("vim -es -c ':!git checkout -- .' f", "ask"), ("tar xf a --to-command='rm -rf x'", "ask"),
+        ("python -c 'import os; os.system(\"git push\")'", "allow"), ("rg 'git push --force' docs", "allow"), ("python -c 'git = 1'", "allow"),
+    ],
+)  # fmt: skip
+def test_code_that_makes_git_discard_something_asks_in_yolo(line: str, expected: str) -> None:
+    assert kind(run(line, ruled(mode="yolo", sandboxed=False))) == expected
+
+
+@each_row(
+    "line",
+    ["tar xf a --to-command='git push'", "tar cf a b --checkpoint-action=exec='git push x'", "tar -cf a -I 'git push' b", "rsync -e 'git push' a b"],
+)  # fmt: skip
+def test_a_denied_command_is_denied_as_the_program_of_an_option(line: str) -> None:
+    assert kind(run(line, ruled("deny shell(git push *)", "allow shell", mode="yolo", sandboxed=False))) == "deny"
+
+
+@each_row(
+    "line",
+    [
+        "git --config-env=core.pager=X log -p x", "git --config-env alias.x=X x", "git -c remote.origin.mirror=true push",
+        "git -c 'remote.origin.push=+refs/heads/*:refs/heads/*' push", "git config remote.origin.mirror true", "git config remote.origin.push +main",
+        "git config interactive.diffFilter x", "git -c core.alternateRefsCommand=x fetch", "git config sendemail.smtpServer ./x",
+        "git config lfs.customtransfer.x.path y", "git config --rename-section a alias", "git config rename-section a alias",
+    ],
+)  # fmt: skip
+def test_what_makes_git_run_a_program_or_overwrite_what_is_pushed_asks_in_yolo(line: str) -> None:
+    verdict = run(line, ruled("allow shell", mode="yolo", sandboxed=False))
+    assert isinstance(verdict, Ask) and verdict.rule == "destruction", verdict
+
+
+@each_row(
+    "line",
+    [
+        "git -c remote.origin.pushurl=x push", "git config remote.origin.pushurl x", "git config lfs.url x", "git fetch --recurse-submodules",
+        "git --exec-path", "git read-tree HEAD", "git archive --prefix=a/ HEAD", "git push --recurse-submodules=check", "git config user.name x",
+    ],
+)  # fmt: skip
+def test_other_settings_and_options_of_git_run_in_yolo(line: str) -> None:
+    assert isinstance(run(line, ruled(mode="yolo", sandboxed=False)), Allow)
