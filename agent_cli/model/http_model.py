@@ -6,7 +6,7 @@ half-open connection, accepting an end only if the server sent one, omitting ref
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urljoin
 
@@ -27,7 +27,6 @@ from .types.base import (
     ModelEvent,
     ModelInfo,
     ModelRequest,
-    ToolSpec,
     Trace,
 )
 from .types.classify import classify, no_answer, request_id
@@ -132,8 +131,7 @@ class NativeModel:
             written = self.dialect.write(as_text(request) if in_words else request, learned)
             if notice := self._probe.pictures_left_out(request, learned):
                 yield notice
-            looks = request.may_call and (in_words or self._route.quirks.text_calls)
-            finder = _call_finder(request.tools) if looks else None
+            finder = _call_finder(request) if in_words or self._route.quirks.text_calls else None
             said = False
             try:
                 async with contextlib.aclosing(self._attempt(connection, written, begun)) as events:
@@ -264,10 +262,10 @@ class NativeModel:
             self._memory.learn(self._route.key, msgspec.structs.replace(learned, refused=kept))
 
 
-def _call_finder(tools: Sequence[ToolSpec]) -> "CallFinder":
+def _call_finder(request: ModelRequest) -> "CallFinder":
     from .text_calls.finder import CallFinder
 
-    return CallFinder(tools)
+    return CallFinder(request.tools, drops_calls=not request.may_call)
 
 
 def encode(body: Json) -> bytes:

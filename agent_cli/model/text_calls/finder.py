@@ -19,8 +19,10 @@ _STEP = 8
 class CallFinder:
     """Processes the events of one answer in order."""
 
-    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+    def __init__(self, tools: Sequence[ToolSpec], *, drops_calls: bool = False) -> None:
+        """With `drops_calls`, calls are left out: the model was to make none."""
         self._tools = {tool.name: tool for tool in tools}
+        self._drops_calls = drops_calls
         self._off = not tools
         self._begin()
 
@@ -58,6 +60,8 @@ class CallFinder:
     def _finish(self, event: Finished) -> Iterator[ModelEvent]:
         calls, place = self._calls() if event.finish in ("stop", "tool_calls") else ([], 0)
         yield from self._release(place if calls else len(self._text))
+        if self._drops_calls:
+            calls = []
         for name, piece in calls:
             yield CallStart(piece.index, "", name)
             yield piece
@@ -69,7 +73,7 @@ class CallFinder:
         if reading is not None and self._candidate is not None and reading.calls:
             found = enumerate(reading.calls)
             return [(name, CallPiece(at, arguments)) for at, (name, arguments) in found], self._candidate
-        if self._attempt is None:
+        if self._attempt is None or self._drops_calls:
             return [], 0
         from .attempts import is_attempt, read_attempt
 

@@ -51,6 +51,15 @@ def fed(*pieces: str, end: Finished = STOP) -> list[ModelEvent]:
     return [*events, *finder.feed(end)]
 
 
+def test_calls_where_none_may_be_made_are_left_out() -> None:
+    finder = CallFinder(TOOLS, drops_calls=True)
+    events = [event for each in (TextPiece(f"Done so far.\n{SAID}"), STOP) for event in finder.feed(each)]
+    assert seen(events) == ("Done so far.\n", [], "stop")
+    finder = CallFinder(TOOLS, drops_calls=True)
+    prose = "A call begins with <tool_call> and a name, as in <tool_call>{...}"
+    assert seen([event for each in (TextPiece(prose), STOP) for event in finder.feed(each)])[0] == prose
+
+
 @pytest.mark.parametrize(
     ("before", "calls"),
     [(f"I could say {SAID}.\n", READ), ("Or <tool_call>", READ), (f"{SAID}\n", READ), ("As in\n```\n", [])],

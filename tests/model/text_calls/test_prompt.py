@@ -154,7 +154,8 @@ async def test_a_model_configured_to_take_no_tools_is_never_sent_them() -> None:
         model = await served(server, ModelOverride(tools=False))
         assert [event async for event in model.stream(ASK)][-1] == Finished("tool_calls", "stop")
         final = [event async for event in model.stream(msgspec.structs.replace(ASK, may_call=False))]
-        assert final[-1] == Finished("stop", "stop")  # it must be text, so it is
+        assert final[-1] == Finished("stop", "stop")  # it must be text, so it is, without the call
+        assert "".join(event.text for event in final if isinstance(event, TextPiece)) == "Let me look.\n\n"
         assert not any("tools" in body for body in server.bodies())
         await model.aclose()
 
