@@ -67,7 +67,7 @@ def test_undo_in_a_copy_of_a_session_changes_its_own_notes(world: World) -> None
 def test_what_is_no_checkpoint_is_not_given_to_git(world: World, given: str) -> None:
     world.script(shell("echo hi > a.txt"), Reply(text="done"))
     assert world.run("run", "go", "--mode", "auto-edit").code == 0
-    forge(world, checkpoint__checkpoint=given)
+    forge(world, checkpoint__checkpoint=lambda each: given if each["when"] == "before" else each["checkpoint"])
     done = world.run("undo")
     assert done.code == 1 and f"{given!r} is not a checkpoint" in done.out, done
     assert (world.work / "a.txt").exists()
