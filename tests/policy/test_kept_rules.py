@@ -26,7 +26,7 @@ def kept() -> tuple[str, ...]:
 @each_row(
     "command",
     [
-        "rm a", "curl https://x", "wget https://x", "ssh h", "scp a h:", "docker ps", "docker run x", "sudo make", "find . -newer x -exec touch {} +",
+        "rm a", "python3.12 -c 1", "python3.12 -", "duckdb", "curl https://x", "wget https://x", "ssh h", "scp a h:", "docker ps", "docker run x", "sudo make", "find . -newer x -exec touch {} +",
         "xargs make", "python -c 'x'", "python3", "node -e 1", "perl -e 1", "bash -c x", "bash", "sh -c 'make'", "eval x",
         "timeout 5 frob --x 'a b'", "awk 'BEGIN {system(1)}'", "sed -i x a", "kubectl get pods", "aws s3 ls", "nc h 1", "parallel make", "X=1 make", "make *.o",
         "kill 1", "chmod +x a", "source a", "docker-compose up", "nohup curl x", "psql -c x", "ruby -e 1", "php -r 1", "tee a", "dd if=a",

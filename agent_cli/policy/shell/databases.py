@@ -50,7 +50,6 @@ EMPTIES: dict[str, str] = {
     "supabase": r" db reset ",
     "mysqladmin": r" drop ",
     "heroku": r" pg:reset ",
-    "wrangler": r" d1 delete ",
 }  # fmt: skip
 """Programs that manage a database, and the arguments with which they empty or drop it."""
 

@@ -2,7 +2,7 @@
 functions expect normalized commands: without wrappers, `/usr/bin/` and git's global options."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -199,7 +199,7 @@ _VALUED = {"truncate": "-s", "mkdir": "-m", "touch": "-[dtr]"}
 """Options whose value, no file that is written, is the next word."""
 _REMOVES = frozenset("rm rmdir mv truncate unlink".split())
 _TREES = frozenset("chmod chown chgrp".split())
-_SPEAKERS = frozenset("echo printf git npm pnpm yarn apt brew pip docker podman kubectl man which type".split())
+_SPEAKERS = QUOTE | frozenset("npm pnpm yarn apt brew pip docker podman kubectl".split())
 """Programs for which `rm` is an ordinary word."""
 _FETCHES = frozenset("curl wget base64 base32 xxd openssl nc ncat socat fetch aria2c gunzip zcat ssh".split())
 _OURSELVES = r"(?:-\w*m)?agent_cli(?:\.\w+)?|\S*/agent(?:_cli)?"
@@ -232,15 +232,14 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
         return f"`{name}` {danger.why}"
     if why := empties(name, command, place.read):
         return why
-    if name == "git":
-        return _discards(command, args) or destroys_by_code(command, bool(place.scratch))
-    if why := destroys_by_code(command, bool(place.scratch)) or _hidden(name, command, place):
-        return why
-    if name in _TREES and re.search(r" -\w*R| --r", line):
-        return _removes(name, command, place)
-    if name in _REMOVES and (why := _removes(name, command, place)):
-        return why
-    return _writes(command, place)
+    is_removal = name in _REMOVES or (name in _TREES and re.search(r" -\w*R| --r", line))
+    return (
+        (_discards(command, args) if name == "git" else "")
+        or destroys_by_code(command, bool(place.scratch))
+        or _hidden(name, command, place)
+        or (_removes(name, command, place) if is_removal else "")
+        or _writes(command, place)
+    )
 
 
 def loses(command: SimpleCommand, read: Callable[[str], str]) -> bool:
@@ -270,7 +269,7 @@ def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
     if name in _SPEAKERS or name in _REMOVES:
         return ""
     for at, word in enumerate(command.words[1:], 1):
-        if word.text.rsplit("/", 1)[-1] in ("rm", "shred") and at + 1 <= len(command.words):
+        if word.text.rsplit("/", 1)[-1] in ("rm", "shred"):
             fed = name in ("fd", "fdfind", "entr") or command.has_unseen_words
             return _removes("rm", SimpleCommand(command.words[at:], has_unseen_words=fed), place)
     return ""
@@ -279,8 +278,8 @@ def _hidden(name: str, command: SimpleCommand, place: Cwd) -> str:
 def runs_a_pipe(commands: list[SimpleCommand], read: Callable[[str], str]) -> str:
     """Return why a pipeline needs approval: a shell, an interpreter or a database runs its input. `read` returns
     the text of a small file."""
-    if why := runs_what_was_fetched(commands, frozenset({"curl", "wget", "aria2c"})):
-        return why
+    if runner := _running(commands, _fetched_by, "chmod", "sudo"):
+        return f"`{' '.join(runner.argv)}` would run what was just fetched"
     fetched = piped = told = False
     for command in commands:
         name = program(command)
@@ -453,7 +452,8 @@ def _forgets(words: tuple[str, ...]) -> bool:
 
 
 INTERPRETERS = re.compile(
-    r"python[\d.]*|pypy\d*|node|nodejs|deno|bun|perl|ruby|php|lua|Rscript|julia|osascript|tclsh|groovy|irb|ipython"
+    r"python[\d.]*|pypy\d*|node|nodejs|deno|bun|perl|ruby|php|lua|Rscript|julia|osascript|tclsh|groovy|ghci"
+    r"|irb|ipython"
 )
 _RUN_THEIR_OWN = frozenset(
     "awk gawk mawk nawk sed vim vi nvim view ex ed emacs tar make gmake man less more fd fdfind rg entr expect gdb"
@@ -503,44 +503,47 @@ def _discards_by_text(piece: str) -> bool:
         return False
 
 
-def runs_what_was_fetched(commands: list[SimpleCommand], fetchers: frozenset[str]) -> str:
-    """Return why a line that fetches a file and then runs it needs approval."""
-    fetched: set[str] = set()
-    for command in commands:
-        name = program(command)
-        if fetched and name not in fetchers:
-            words = {_bare(word) for word in _run_by(command)}
-            runs = name in SHELLS or INTERPRETERS.fullmatch(name) or name in ("source", ".", "chmod", "sudo")
-            if (runs and words & fetched) or (command.words and _bare(command.argv[0]) in fetched):
-                return f"`{' '.join(command.argv)}` would run what was just fetched"
-        if name in fetchers:
-            fetched |= {_bare(word) for word in (*_outputs(command), *command.writes)}
-    return ""
-
-
 def runs_what_was_written(commands: list[SimpleCommand]) -> bool:
     """Return True if a line runs a file that it writes before, so that nothing tells what it runs."""
-    written: set[str] = set()
+    return _running(commands, _written_by) is not None
+
+
+def _running(
+    commands: list[SimpleCommand], files_of: Callable[[SimpleCommand], Iterable[str]], *others: str
+) -> SimpleCommand | None:
+    """Return the first command that runs one of the files that `files_of` names for those before it, or that is
+    one of the `others` and names it."""
+    files: set[str] = set()
     for command in commands:
         name = program(command)
-        is_run = name in SHELLS or INTERPRETERS.fullmatch(name) or name in ("source", ".")
-        named = (*_run_by(command), *command.reads) if is_run else command.argv[:1]
-        if not written.isdisjoint(map(_bare, named)):
-            return True
-        written |= {_bare(word) for word in (*command.writes, *(command.argv[1:] if name == "tee" else ()))}
-    return False
+        is_run = name in SHELLS or INTERPRETERS.fullmatch(name) or name in ("source", ".", *others)
+        named = _run_by(command) if is_run else command.argv[:1]
+        if not files.isdisjoint(map(_bare, named)):
+            return command
+        files |= set(map(_bare, files_of(command)))
+    return None
+
+
+def _written_by(command: SimpleCommand) -> tuple[str, ...]:
+    return (*command.writes, *(command.argv[1:] if program(command) == "tee" else ()))
 
 
 def _run_by(command: SimpleCommand) -> tuple[str, ...]:
-    """Return the words of a command that may be files it runs: what follows the name of a script is its data."""
+    """Return the files that a command may run; what follows the name of a script, and its input, is data."""
     argv = command.argv
     at = next((at for at, word in enumerate(argv) if at and not word.startswith("-")), 0)
-    return argv[: at + 1] if at and re.fullmatch(r"[\w./~-]+\.(?:py|[cm]?[jt]s|rb|pl|php|sh)", argv[at]) else argv
+    return (
+        argv[: at + 1]
+        if at and re.fullmatch(r"[\w./~-]+\.(?:py|[cm]?[jt]s|rb|pl|php|sh)", argv[at])
+        else (*argv, *command.reads)
+    )
 
 
-def _outputs(command: SimpleCommand) -> list[str]:
+def _fetched_by(command: SimpleCommand) -> list[str]:
     """Return the files to which a fetching program writes."""
-    argv = command.argv
+    name, argv = program(command), command.argv
+    if name not in ("curl", "wget", "aria2c"):
+        return []
     named = [
         value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(r"-\w*[oO]|--output\S*", flag)
     ]
@@ -548,7 +551,7 @@ def _outputs(command: SimpleCommand) -> list[str]:
         re.sub(r"^(-o|--output(-document)?=)", "", word) for word in argv if re.match(r"-o.|--output\S*=", word)
     ]
     urls = [word.rstrip("/").rsplit("/", 1)[-1] for word in argv[1:] if not word.startswith("-")]
-    return [*named, *joined, *(urls if "-O" in argv or program(command) in ("wget", "aria2c") else [])]
+    return [*named, *joined, *command.writes, *(urls if "-O" in argv or name != "curl" else [])]
 
 
 def _bare(word: str) -> str:

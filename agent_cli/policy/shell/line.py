@@ -134,8 +134,7 @@ def _each(line: list[CommandInPlace], policy: Policy, depth: int) -> list[Comman
         verdicts = []
         for place in step.places:
             scripts = [_judge(script, place, policy, depth + 1) for script in step.inside.scripts]
-            if depth < MAX_SHELLS:
-                scripts += _started(step.inside.commands, place, policy, depth + 1)
+            scripts += _started(step.inside.commands, place, policy, depth + 1)
             verdicts.append(judge_step(msgspec.structs.replace(step, cwd=place), policy, scripts, before))
         found.append(_in_any(verdicts))
         before = [*before, step.part] if step.part.operator == "|" else []
@@ -148,8 +147,7 @@ def _started(commands: Sequence[SimpleCommand], cwd: str, policy: Policy, depth:
     free = msgspec.structs.replace(policy, mode="yolo")
     bare = msgspec.structs.replace(free, rules=Rules(()))
     found = []
-    started = list(all_started_by(commands))
-    for command in started:
+    for command in (started := list(all_started_by(commands))):
         try:
             inside = unwrap(command)
         except Unsure as doubt:
@@ -161,7 +159,16 @@ def _started(commands: Sequence[SimpleCommand], cwd: str, policy: Policy, depth:
         if program(command) == "git":
             folder = folder_of(command, cwd)
             found += [_judge(line, folder, bare, depth) for line in alias_lines(command, cwd, policy)]
-    return [each for each in found if not isinstance(each.verdict, Allow) and not each.verdict.by_mode]
+    return _in_every_mode(found)
+
+
+def _in_every_mode(verdicts: list[CommandVerdict]) -> list[CommandVerdict]:
+    """Return the refusals, and the questions that do not come from the mode."""
+    return [
+        each
+        for each in verdicts
+        if isinstance(each.verdict, Deny) or (isinstance(each.verdict, Ask) and not each.verdict.by_mode)
+    ]
 
 
 def _in_any(verdicts: list[CommandVerdict]) -> CommandVerdict:
@@ -393,12 +400,7 @@ def judge_step(
     reach = widest(each.verdict.reach for each in (own, *nested) if not isinstance(each.verdict, Deny))
     allowed = allowing_rule(outer, policy)
     if allowed and "*" not in allowed.pattern:
-        # What remains are refusals, and questions that do not come from the mode.
-        nested = [
-            each
-            for each in nested
-            if isinstance(each.verdict, Deny) or (isinstance(each.verdict, Ask) and not each.verdict.by_mode)
-        ]
+        nested = _in_every_mode(nested)
     judged = [own, *nested]
     worst = together(each.verdict for each in judged)
     if isinstance(worst, Deny) and worst.by_mode and _lack_only_type(step.inside.commands, before, policy):
@@ -499,11 +501,9 @@ def _refused(part: SimpleCommand, shown: str, read: Reading | None, policy: Poli
         return None
     if policy.unwritable:
         return Deny("unwritable workspace", f"`{shown}` is not known to be read-only, and {policy.unwritable}")
-    return (
-        Deny("mode plan", f"`{shown}` is not known to be read-only", by_mode=True)
-        if policy.mode == "plan"
-        else None
-    )
+    if policy.mode == "plan":
+        return Deny("mode plan", f"`{shown}` is not known to be read-only", by_mode=True)
+    return None
 
 
 def _weighed(

@@ -16,6 +16,7 @@ from agent_cli.protocol.paths import is_inside
 from ..rules.path_verdict import Policy
 from ..rules.rule import Kind, Rule, matches_words
 from . import destructive
+from .databases import CLIENTS
 from .parser import SimpleCommand
 from .readonly_commands import git_extras_are_known
 from .wrappers import SHELLS, WRAPPERS, normalize, program
@@ -294,13 +295,6 @@ _NEVER = frozenset(
     " aws gcloud az gsutil".split()
 )
 """Programs whose next call may do something entirely different."""
-_INTERPRETERS = (
-    frozenset(
-        "python python2 python3 pypy pypy3 node nodejs deno bun perl ruby php lua Rscript julia osascript tclsh"
-        " groovy ghci irb ipython psql mysql sqlite3 mongosh".split()
-    )
-    | SHELLS
-)
 _CODE = re.compile(r"-[a-zA-Z]*[ceErpS]\b.*|--(eval|print|exec|execute|command|expression)(=.*)?|eval|-|-c.+|-e.+")
 
 
@@ -324,7 +318,8 @@ def grant_for(command: SimpleCommand) -> str:
     match = re.fullmatch(_PREFIXES, text)
     if match and not match["prefix"].startswith("make -") and _is_plain(command, f"{match['prefix']} *"):
         return f"shell({match['prefix']} *)" if match["more"] else f"shell({text})"
-    if name in _INTERPRETERS and _is_code(command):
+    takes_code = name in SHELLS or name in CLIENTS or destructive.INTERPRETERS.fullmatch(name)
+    if takes_code and _is_code(command):
         return ""
     if any(re.search(r"[\s*]", word) or not word for word in command.argv):
         return ""

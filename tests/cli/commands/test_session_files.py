@@ -77,7 +77,7 @@ def test_an_export_that_fails_leaves_what_was_there(world: World, tmp_path: Path
     lines = [[identifier, "-o", str(old), "--force"], [identifier, "-o", str(new)]]
     lines.append([identifier, "-o", "/dev/full", "--force", "-f", "md"])
     done = subprocess.run(
-        [sys.executable, "-c", script, repr(lines)], capture_output=True, text=True, env=world.environment(),
+        [sys.executable, "-B", "-c", script, repr(lines)], capture_output=True, text=True, env=world.environment(),
         cwd=world.work, timeout=90,
     )  # fmt: skip
     assert done.stdout == "[1, 1, 1]\n" and done.stderr.count("agent: cannot write") == 3, done

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.engine.context.token_meter import message_tokens
 from agent_cli.model.types.base import ModelRequest
-from agent_cli.protocol.messages import AssistantMessage, ToolResult, UserMessage
+from agent_cli.protocol.messages import AssistantMessage, Reasoning, ToolResult, UserMessage
 from agent_cli.protocol.operations import UserInput
 from agent_cli.protocol.usage import Usage
 from tests.engine.harness import Engine, engine
@@ -71,3 +72,12 @@ async def test_it_never_adds_up_what_several_calls_have_used(tmp_path: Path) -> 
         for _ in range(3):
             await it.prompt("again")
         assert it.agent.snapshot().context_tokens < 5_300
+
+
+def test_reasoning_counts_if_it_is_sent_back() -> None:
+    def tokens(reasoning: Reasoning) -> int:
+        return message_tokens(AssistantMessage(id="a", reasoning=(reasoning,)))
+
+    left_out = tokens(Reasoning(PROSE, provider="lab"))
+    for sent in (Reasoning(PROSE, signature="s"), Reasoning(PROSE, provider="lab", field="reasoning")):
+        assert tokens(sent) > left_out + 200

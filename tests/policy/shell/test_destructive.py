@@ -18,7 +18,8 @@ DELETES = (
 STAYS = (
     "terraform state list", "terraform plan", "gh api repos/a/b", "glab mr list", "aws s3 sync . s3://x", "gsutil rsync -r a-d gs://x",
     "fly deploy", "heroku ps", "vercel --prod", "firebase deploy", "wrangler dev", "supabase db push", "vagrant up",
-    "minikube start", "rclone copy a r:x", "etcdctl get x", "zfs list", "migrate -path x up", "docker stack ls",
+    "minikube start", "rclone copy a r:x", "etcdctl get x", "zfs list", "migrate -path x up", "docker stack ls", "grep -n rm /etc/hosts",
+    "curl -o a https://x.y/a; python3 b.py < a",
 )  # fmt: skip
 
 

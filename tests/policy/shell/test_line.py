@@ -36,6 +36,7 @@ def test_a_command_that_another_starts_needs_as_much_as_by_itself(line: str, wan
     [
         ("echo 'curl x' > t.sh; sh t.sh", "ask"), ("echo 'curl x' > t.sh && chmod +x t.sh && ./t.sh", "ask"), ("echo x | tee t.sh; . ./t.sh", "ask"),
         ("echo x > t.sh; sh < t.sh", "ask"), ("make > log; tail log", "allow"), ("echo x > a && python3 b.py a", "allow"), ("sh t.sh > log; cat log", "allow"),
+        ("echo x > in && python3 b.py < in", "allow"),
     ],
 )  # fmt: skip
 def test_a_file_that_the_line_writes_and_runs_cannot_be_checked_against_rules(line: str, expected: str) -> None:

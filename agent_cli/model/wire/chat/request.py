@@ -76,8 +76,9 @@ def fitting(quirks: Quirks, learned: LearnedLimits) -> Quirks:
     if "no_reasoning" in learned.refused:
         quirks = msgspec.structs.replace(quirks, reasoning_field="reasoning_content")
     if "reasoning" in learned.refused:
-        quirks = msgspec.structs.replace(quirks, reasoning_field="", reasoning_details=False)
-        quirks = msgspec.structs.replace(quirks, echoes_reasoning=False)
+        quirks = msgspec.structs.replace(
+            quirks, reasoning_field="", reasoning_details=False, echoes_reasoning=False
+        )
     if "repeated_roles" in learned.refused:
         quirks = msgspec.structs.replace(quirks, alternates=True)
     return quirks
@@ -193,12 +194,12 @@ def _assistant(message: AssistantMessage, quirks: Quirks, route: Route) -> Json:
     if quirks.reasoning_field:
         own = "".join(block.text for block in message.reasoning if block.provider == provider)
         sent[quirks.reasoning_field] = own or _NO_REASONING
-    if quirks.reasoning_details and message.model == route.name:  # a gateway's models cannot verify each other's
-        sent |= sent_details(message.reasoning, provider)
-    if quirks.echoes_reasoning and message.model == route.name:
+    elif quirks.echoes_reasoning and message.model == route.name:
         for block in message.reasoning:
             if block.provider == provider and block.field in REASONING_FIELDS:
                 sent[block.field] = sent.get(block.field, "") + block.text
+    if quirks.reasoning_details and message.model == route.name:  # a gateway's models cannot verify each other's
+        sent |= sent_details(message.reasoning, provider)
     if message.calls:
         own_calls = message.model.partition("/")[0] == provider
         numbered = enumerate(message.calls)

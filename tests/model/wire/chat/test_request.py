@@ -142,6 +142,13 @@ def test_plain_reasoning_goes_back_in_the_field_in_which_the_same_model_of_a_ser
     assert refused["messages"][1:] == [third, third, third]
 
 
+def test_reasoning_is_sent_once_to_a_server_that_has_turned_out_to_require_it() -> None:
+    so = (Reasoning("so", provider="lab", field="reasoning_content"),)
+    thought = AssistantMessage(id="a", text="I look.", reasoning=so, model="lab/m")
+    sent = body_of(request(thought), UNKNOWN, "lab", LearnedLimits(refused=("no_reasoning",)))
+    assert sent["messages"][1] == {"role": "assistant", "content": "I look.", "reasoning_content": "so"}
+
+
 def test_call_ids_fit_the_provider_and_stay_paired() -> None:
     long = "call_" + "x" * 60
     messages = (
