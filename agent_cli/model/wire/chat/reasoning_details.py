@@ -14,8 +14,9 @@ from ...types.json import Json, join_surrogates, text_of
 
 DETAILS, THINKING = "reasoning_details", "thinking_blocks"
 """Fields of a message."""
-REASONING_FIELDS = ("reasoning_content", "reasoning")
-"""Fields with reasoning as plain text; which one depends on the server."""
+REASONING_FIELDS = ("reasoning", "reasoning_content")
+"""Fields with reasoning as plain text; which one depends on the server. Some releases of vLLM write both, but read
+only the first."""
 _TEXT_FIELDS = {"reasoning.text": "text", "reasoning.summary": "summary", "thinking": "thinking"}
 """Field with the readable text, by type of the block; other types have none."""
 _THINKING_TYPES = ("thinking", "redacted_thinking")

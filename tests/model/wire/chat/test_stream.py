@@ -37,9 +37,16 @@ def test_reasoning_whose_beginning_the_template_wrote_is_told_apart_where_that_i
     assert not [event for event in events(text.encode()) if isinstance(event, TextWasThought)]
 
 
-@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
-def test_the_field_of_reasoning_is_kept_where_it_goes_back(field: str) -> None:
-    sent = delta(**{field: "hm"}) + delta("stop", content="yes")
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        (["reasoning"], "reasoning"),
+        (["reasoning_content"], "reasoning_content"),
+        (["reasoning_content", "reasoning"], "reasoning"),
+    ],
+)
+def test_the_field_of_reasoning_is_kept_where_it_goes_back(fields: list[str], field: str) -> None:
+    sent = delta(**dict.fromkeys(fields, "hm")) + delta("stop", content="yes")
     stream = ChatStream("lab", echoes_reasoning=True)
     got = [*stream.feed(sent.encode()), *stream.end()]
     assert ReasoningDone(Reasoning("hm", provider="lab", field=field)) in got
