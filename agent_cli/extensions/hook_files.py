@@ -17,7 +17,7 @@ from agent_cli.config.toml_text import parse_toml
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.hooks.condition import problem
-from agent_cli.hooks.definition import Dialect, Event, Hook, HttpRequest, event_named
+from agent_cli.hooks.definition import Dialect, Event, Hook, HttpRequest, event_named, nearest_event
 from agent_cli.protocol.records import storable_json
 
 from .expansion import shell_words
@@ -87,7 +87,7 @@ def find_hooks(
         reads: owners (`user`, `project`) whose files of other agents are read.
     """
     notes: list[str] = []
-    usable = list(_own(own, own_source, notes))
+    usable = list(_own(own, own_source))
     inert: list[ProjectHooks] = []
     off: set[str] = set()
     for name, dialect in HOOK_FILES_OF_USERS.items() if "user" in reads else ():
@@ -124,14 +124,11 @@ def find_hooks(
     return FoundHooks(tuple(usable), tuple(inert), tuple(notes))
 
 
-def _own(
-    own: Mapping[str, Sequence[HookEntry]], own_source: Callable[[str], str], notes: list[str]
-) -> Iterator[Hook]:
+def _own(own: Mapping[str, Sequence[HookEntry]], own_source: Callable[[str], str]) -> Iterator[Hook]:
     for name, entries in own.items():
         event, source = event_named(name), own_source(name)
         if event is None:
-            notes.append(f"{source}: hooks: there is no event {name}; its hooks are never run")
-            continue
+            continue  # the configuration with it has been refused
         for entry in entries:
             usual_s = _END_S if event == "SessionEnd" else _USUAL_S["native"]
             yield Hook(
@@ -232,7 +229,8 @@ def _hooks(content: Any, dialect: Dialect, source: str, notes: list[str], off: s
     unknown = [str(name) for name, groups in hooks.items() if groups and isinstance(groups, list)]
     if unknown := [name for name in unknown if event_named(name) is None]:
         are = "is no such event" if len(unknown) == 1 else "are no such events"
-        notes.append(f"{source}: hooks for {', '.join(unknown)} are not run: there {are} here")
+        named = (f"{name} (did you mean {near}?)" if (near := nearest_event(name)) else name for name in unknown)
+        notes.append(f"{source}: hooks for {', '.join(named)} are not run: there {are} here")
     return [hook for hook in found if (hook.name or hook.line) not in off] if dialect == "gemini" else found
 
 

@@ -84,6 +84,13 @@ def test_events_that_are_not_here_are_one_line(tmp_path: Path) -> None:
     )
 
 
+def test_the_event_that_a_misspelt_name_stands_for_is_named(tmp_path: Path) -> None:
+    events = {"PreTool": GROUPS, "PermissionDenied": GROUPS}
+    write(tmp_path / "home" / ".claude" / "settings.json", json.dumps({"hooks": events}))
+    (note,) = found(tmp_path).notes
+    assert ": hooks for PreTool (did you mean PreToolUse?), PermissionDenied are not run" in note
+
+
 def test_hooks_in_another_form_are_not_left_out_in_silence(tmp_path: Path) -> None:
     write(tmp_path / "home" / ".cursor" / "hooks.json", '{"hooks": [{"event": "stop", "command": "true"}]}')
     (note,) = found(tmp_path).notes
