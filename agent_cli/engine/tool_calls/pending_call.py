@@ -289,6 +289,8 @@ def stopped_outcome(pending: PendingCall) -> ToolOutcome:
 def failure(pending: PendingCall, status: ToolStatus, text: str, rule: str = "", display: str = "") -> ToolResult:
     """Return the result of a call that did not run: `text` is the reason, `display` the part of it for the
     user."""
+    if hook := pending.hooks.rewritten_by:
+        text = f"[The user's hook {hook} changed this call to: {pending.authorized.title}]\n{text}"
     return ToolResult(
         id=new_id("result"),
         call_id=pending.call.id,

@@ -204,6 +204,7 @@ async def test_a_guard_sees_a_call_as_another_hook_has_changed_it(
         await it.prompt("go")
         (result,) = [record for record in it.session.records if isinstance(record, ToolResult)]
         assert (result.status, result.rule) == ("denied", "hook guard") and not list(it.root.iterdir())
+        assert result.text.startswith("[The user's hook rewriter changed this call to: touch made]\nRefused by")
 
 
 @pytest.mark.parametrize("says", [{"permissionDecision": "ask"}, {"updatedInput": {"command": "touch last"}}])
