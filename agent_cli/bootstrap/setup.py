@@ -1,6 +1,6 @@
 """The setup of a command: directory, configuration and state folders, derived from the options."""
 
-import contextlib
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -382,11 +382,17 @@ def check_output_file(option: str, name: str) -> None:
     """Check that a result could be written to a file, before there is one.
 
     Raises:
-        UsageError: the file is a directory, or its folder does not exist.
-        OSError: there can be no such file.
+        UsageError: it is a directory, its folder does not exist, or it cannot be reached.
+        OSError: its name is too long.
     """
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    try:
         os.stat(name)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise
+        raise UsageError(f"{option} {name}: {error.strerror}") from error
     if Path(name).is_dir():
         raise UsageError(f"{option} {name}: is a directory")
     if not Path(name).absolute().parent.is_dir():
