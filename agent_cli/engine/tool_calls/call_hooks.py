@@ -123,6 +123,8 @@ class CallHooks:
     def _rule(pending: PendingCall, ruling: HookRuling) -> None:
         """Take over a decision. An approval that a hook requires is the user's to give: no other hook gives it."""
         before = pending.hooks.ruling
+        if before is not None and before.decision in ("ask", "changed") and ruling.decision == "ask":
+            ruling = msgspec.structs.replace(ruling, reason=f"{before.reason}; {ruling.reason}")
         if before is None or before.decision != "ask" or ruling.decision == "ask":
             pending.hooks.ruling = ruling
 

@@ -207,11 +207,12 @@ async def test_a_guard_sees_a_call_as_another_hook_has_changed_it(
         assert result.text.startswith("[The user's hook rewriter changed this call to: touch made]\nRefused by")
 
 
+@pytest.mark.parametrize("more", [{}, ALLOWED])
 @pytest.mark.parametrize("says", [{"permissionDecision": "ask"}, {"updatedInput": {"command": "touch last"}}])
 async def test_a_hook_that_asks_about_or_changes_a_changed_call_leaves_it_to_the_user(
-    tmp_path: Path, says: dict[str, object]
+    tmp_path: Path, says: dict[str, object], more: dict[str, str]
 ) -> None:
-    rewriter = rewriting("echo", "touch made", **ALLOWED)
+    rewriter = rewriting("echo", "touch made", **more)
     answer = json.dumps({"hookSpecificOutput": says})
     other = Hook("PreToolUse", f"! grep -q touch || echo '{answer}'", name="other")
     async with engine(
@@ -221,6 +222,7 @@ async def test_a_hook_that_asks_about_or_changes_a_changed_call_leaves_it_to_the
         await it.prompt("go")
         (item,) = [item for each in it.of(ApprovalRequested) for item in each.items]
         assert item.preview == "touch made" and item.rule == "hook other" and not list(it.root.iterdir())
+        assert item.reason.startswith("the hook rewriter changed it; ") != bool(more)
 
 
 async def test_a_hook_that_changes_a_call_is_not_run_again_on_its_own_change(tmp_path: Path) -> None:
