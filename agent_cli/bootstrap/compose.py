@@ -19,7 +19,7 @@ from agent_cli.protocol.sanitize import clean
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.tools.kit.base import Tool, ToolError
 from agent_cli.tools.kit.output import first_of
-from agent_cli.tools.registry import Registry, built_in, default_registry, without_late_groups
+from agent_cli.tools.registry import LATE_TOOLS, Registry, built_in, default_registry, without_late_groups
 from agent_cli.tools.session.memory import MemoryTool
 from agent_cli.tools.web.web_search import search_tool
 
@@ -275,7 +275,7 @@ def registry_of(setup: Setup, enabled: tuple[str, ...], *, is_answered: bool) ->
         if setup.config.tools.plugins or setup.tool_sources:
             from agent_cli.tools import plugins
 
-            taken = {tool.name for tool in (*built_in(), *extra)}
+            taken = {*(tool.name for tool in (*built_in(), *extra)), *LATE_TOOLS}
             found = [plugins.installed(setup.config.tools.plugins, taken)]
             if setup.tool_sources and setup.tools_are_trusted():
                 found.append(plugins.of_project(setup.tool_sources, taken))

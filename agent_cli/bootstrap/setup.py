@@ -1,6 +1,6 @@
 """The setup of a command: directory, configuration and state folders, derived from the options."""
 
-import contextlib
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -170,6 +170,7 @@ class Setup:
         self.tool_sources = tool_sources(self.workspace.root) if self.reads_project else {}
         folder = self.config.sessions.dir
         self.sessions = Sessions(Path(folder) if folder else self.state / "sessions", self.state / "cache")
+        _check_events(self.loaded)
         self.rules, self.tool_rules = _rules(self.loaded)
         """The permission rules of the configuration, and those on the order of calls."""
 
@@ -310,8 +311,25 @@ def check_file(text: str, path: Path) -> None:
     Raises:
         ConfigError, UsageError: it is invalid, with the place.
     """
-    layer = parse_file(text.encode(), path)
-    _rules(Loaded(Config(), (layer,)))
+    loaded = Loaded(Config(), (parse_file(text.encode(), path),))
+    _check_events(loaded)
+    _rules(loaded)
+
+
+def _check_events(loaded: Loaded) -> None:
+    """Check the names of the events of hooks: a guard at an event that does not exist would never run.
+
+    Raises:
+        UsageError: there is no such event.
+    """
+    for layer in loaded.layers:
+        for name in layer.values.get("hooks") or ():
+            from agent_cli.hooks.definition import event_named, nearest_event
+
+            if event_named(name) is None:
+                near = nearest_event(name)
+                hint = f"did you mean `{near}`?" if near else "`agent help hooks` lists the events"
+                raise UsageError(f"{layer.place(f'hooks.{name}')}: there is no hook event `{name}`; {hint}")
 
 
 def _rules(loaded: Loaded) -> tuple[tuple[Rule, ...], tuple[BoundRule, ...]]:
@@ -364,11 +382,17 @@ def check_output_file(option: str, name: str) -> None:
     """Check that a result could be written to a file, before there is one.
 
     Raises:
-        UsageError: the file is a directory, or its folder does not exist.
-        OSError: there can be no such file.
+        UsageError: it is a directory, its folder does not exist, or it cannot be reached.
+        OSError: its name is too long.
     """
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    try:
         os.stat(name)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise
+        raise UsageError(f"{option} {name}: {error.strerror}") from error
     if Path(name).is_dir():
         raise UsageError(f"{option} {name}: is a directory")
     if not Path(name).absolute().parent.is_dir():

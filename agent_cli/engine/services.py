@@ -81,6 +81,7 @@ class SessionServices(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=F
             self.tool_base,
             recall=lambda identifier: self.history_search().recall(identifier),
             search_history=lambda query: self.history_search().search(query),
+            is_visible=lambda text: any(text in message.text for message in self.session.visible()),
             max_tokens=self.meter.result_tokens,
         )
 

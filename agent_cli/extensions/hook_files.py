@@ -17,7 +17,7 @@ from agent_cli.config.toml_text import parse_toml
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.hooks.condition import problem
-from agent_cli.hooks.definition import Dialect, Event, Hook, HttpRequest, event_named
+from agent_cli.hooks.definition import DECIDING, Dialect, Event, Hook, HttpRequest, event_named, nearest_event
 from agent_cli.protocol.records import storable_json
 
 from .expansion import shell_words
@@ -87,7 +87,7 @@ def find_hooks(
         reads: owners (`user`, `project`) whose files of other agents are read.
     """
     notes: list[str] = []
-    usable = list(_own(own, own_source, notes))
+    usable = list(_own(own, own_source))
     inert: list[ProjectHooks] = []
     off: set[str] = set()
     for name, dialect in HOOK_FILES_OF_USERS.items() if "user" in reads else ():
@@ -106,7 +106,7 @@ def find_hooks(
         if os.path.realpath(root / name) in of_user:
             continue  # the workspace is the home directory
         content = _content_or_note(root / name, str(root / name), notes, _MAX_PROJECT_BYTES)
-        hooks = _hooks(content, dialect, str(root / name), notes, off)
+        hooks = _runnable(_hooks(content, dialect, str(root / name), notes, off))
         if not hooks or _is_off(home, dialect) or _is_off(root, dialect):
             continue
         place, agreed = f"{PLACE}{root / name}", _content(hooks, root)
@@ -124,14 +124,11 @@ def find_hooks(
     return FoundHooks(tuple(usable), tuple(inert), tuple(notes))
 
 
-def _own(
-    own: Mapping[str, Sequence[HookEntry]], own_source: Callable[[str], str], notes: list[str]
-) -> Iterator[Hook]:
+def _own(own: Mapping[str, Sequence[HookEntry]], own_source: Callable[[str], str]) -> Iterator[Hook]:
     for name, entries in own.items():
         event, source = event_named(name), own_source(name)
         if event is None:
-            notes.append(f"{source}: hooks: there is no event {name}; its hooks are never run")
-            continue
+            continue  # the configuration with it has been refused
         for entry in entries:
             usual_s = _END_S if event == "SessionEnd" else _USUAL_S["native"]
             yield Hook(
@@ -159,8 +156,14 @@ def plugin_hooks(
         file = _content_or_note(file, source, notes) or {}
     # Events may stand at the top, in a manifest and, as in plug-ins of Claude Code itself, in a file.
     content = file if not isinstance(file, Mapping) or "hooks" in file else {"hooks": file}
-    found = _hooks(content, dialect, source, notes, set())
+    found = _runnable(_hooks(content, dialect, source, notes, set()))
     return tuple(msgspec.structs.replace(hook, root=str(root)) for hook in found), tuple(notes)
+
+
+def _runnable(hooks: Sequence[Hook]) -> list[Hook]:
+    """Return hooks without those that refuse because their definition cannot be read: only what the user wrote for
+    all projects may be a guard that is missed."""
+    return [hook for hook in hooks if not hook.fault]
 
 
 def _refusing(path: Path, error: "_UnreadableError") -> list[Hook]:
@@ -232,7 +235,8 @@ def _hooks(content: Any, dialect: Dialect, source: str, notes: list[str], off: s
     unknown = [str(name) for name, groups in hooks.items() if groups and isinstance(groups, list)]
     if unknown := [name for name in unknown if event_named(name) is None]:
         are = "is no such event" if len(unknown) == 1 else "are no such events"
-        notes.append(f"{source}: hooks for {', '.join(unknown)} are not run: there {are} here")
+        named = (f"{name} (did you mean {near}?)" if (near := nearest_event(name)) else name for name in unknown)
+        notes.append(f"{source}: hooks for {', '.join(named)} are not run: there {are} here")
     return [hook for hook in found if (hook.name or hook.line) not in off] if dialect == "gemini" else found
 
 
@@ -252,6 +256,11 @@ def _event(name: str, groups: Any, dialect: Dialect, source: str, notes: list[st
     event = event_named(name)
     if event is None:
         return
+    if groups and not (isinstance(groups, list) and all(isinstance(group, dict) for group in groups)):
+        fault = f"{name} is not a list of objects"
+        notes.append(f"{source}: hooks: {fault}; what is not one is not run")
+        if event in DECIDING:
+            yield Hook(event, "", name=os.path.basename(source), source=source, written_event=name, fault=fault)
     for group in groups if isinstance(groups, list) else ():
         if not isinstance(group, dict):
             continue

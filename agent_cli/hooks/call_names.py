@@ -85,10 +85,16 @@ def _names_of(tool: str, dialect: Dialect) -> tuple[str, tuple[str, ...]]:
 
 def _typed(call: ToolCallFacts, dialect: Dialect) -> NamedCall:
     """Return input for a running command as a command, since a shell there runs it."""
-    given, command = call.arguments, {"command": call.arguments.get("text", "")}
+    given, text = call.arguments, str(call.arguments.get("text", ""))
+    command = {"command": text}
 
     def back(new: Json) -> Json:
-        return {**given, "text": new.get("command", "")}
+        """Return our arguments. A changed command is entered as the one before it was."""
+        own = {key: value for key, value in new.items() if key != "command"} if dialect == "native" else {}
+        line = new.get("command", text)
+        if line != text:
+            own["text"] = f"{line}\n" if text.endswith("\n") and not str(line).endswith("\n") else line
+        return {**given, **own}
 
     if dialect == "native":
         return NamedCall(call.tool, ("shell",), {**given, **command}, back)

@@ -41,6 +41,8 @@ _ALIASES: dict[str, Event] = {
     "beforesubmitprompt": "UserPromptSubmit",
 }
 _BY_FOLDED_NAME: dict[str, Event] = {name.lower(): name for name in get_args(Event)} | _ALIASES
+_LIKENESS = 0.8
+"""Of a misspelt event to the one that is meant: other agents have events with similar names."""
 _LONGEST_LABEL = 60
 _LIST = re.compile(r"[\w\- ,|]*")
 """A matcher of only these characters is a list of names; any other is a regular expression."""
@@ -187,3 +189,12 @@ def _compiled(pattern: str) -> "re.Pattern[str] | None":
 def event_named(text: str) -> Event | None:
     """Return the event of a name in any dialect and case; None if there is none."""
     return _BY_FOLDED_NAME.get(re.sub(r"[_\-]", "", text).lower())
+
+
+def nearest_event(text: str) -> str:
+    """Return the event that a misspelt name may stand for; empty if there is none."""
+    import difflib
+
+    known: dict[str, str] = {name.lower(): name for name in get_args(Event)}
+    near = difflib.get_close_matches(text.lower(), known, n=1, cutoff=_LIKENESS)
+    return known[near[0]] if near else ""

@@ -8,7 +8,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -36,6 +36,7 @@ _STRICTNESS: dict[Decision | None, int] = {None: 0, "allow": 1, "ask": 2, "deny"
 _CURSOR = "1.7.0"
 """The version of Cursor whose hooks are followed; hooks for several agents know Cursor by it."""
 _GEMINI_NOTIFICATIONS = {"permission_prompt": "ToolPermission"}
+_QUESTION: Mapping[str, Any] = MappingProxyType({"permission_suggestions": []})
 _ABOUT_AGENTS = ("SubagentStart", "SubagentStop")
 _MODES = {"plan": "plan", "ask": "default", "auto-edit": "acceptEdits", "yolo": "bypassPermissions"}
 
@@ -64,7 +65,8 @@ class HookResult(msgspec.Struct, frozen=True):
     """For the user."""
     new_arguments: dict[str, Any] | None = None
     """Our arguments of the call to make instead."""
-    rewriter: str = ""
+    changed_by: tuple[Hook, ...] = ()
+    """The hooks that want these arguments."""
     rewrite: str = ""
     """Diff of the changes that hooks request in the arguments, each named, whether applied or not."""
     new_output: str | None = None
@@ -80,6 +82,11 @@ class HookResult(msgspec.Struct, frozen=True):
     def why(self) -> str:
         """Why something is refused."""
         return self.reason or self.stop_reason or "no reason given"
+
+    @property
+    def rewriter(self) -> str:
+        """Name of the hook that changes the call; empty if none does."""
+        return self.changed_by[0].label if self.changed_by else ""
 
 
 class HookSession(msgspec.Struct, frozen=True):
@@ -171,7 +178,18 @@ class HookEngine:
 
     async def on_permission(self, call: ToolCallFacts) -> HookResult:
         """Run the hooks for a call that requires the user's approval."""
-        return await self._about_call("PermissionRequest", call, {"permission_suggestions": []})
+        return await self._about_call("PermissionRequest", call, _QUESTION)
+
+    async def on_change(self, event: Event, call: ToolCallFacts, changed_by: Collection[Hook]) -> HookResult:
+        """Run the hooks that may refuse a call on one that others have changed. A further change is not made: it
+        requires the user's approval."""
+        beside = (hook for hook in self._of(event) if hook.is_async)
+        facts = _QUESTION if event == "PermissionRequest" else {}
+        result = await self._about_call(event, call, facts, {*changed_by, *beside})
+        if result.decision != "deny" and result.rewrite:
+            reason = "a hook wants to change what another one has changed, which is not done"
+            return msgspec.structs.replace(result, decision="ask", reason=reason, deciders=result.rewriter)
+        return result
 
     async def after_call(self, call: ToolCallFacts, response: Any, *, ok: bool, duration_s: float) -> HookResult:
         """Notify the hooks of a call that was made."""
@@ -222,9 +240,13 @@ class HookEngine:
             case _:
                 return {}
 
-    async def _about_call(self, event: Event, call: ToolCallFacts, facts: Mapping[str, Any]) -> HookResult:
+    async def _about_call(
+        self, event: Event, call: ToolCallFacts, facts: Mapping[str, Any], without: Collection[Hook] = ()
+    ) -> HookResult:
         asked = []
         for hook in self._of(event):
+            if hook in without:
+                continue
             for named in named_calls(call, hook.dialect):
                 if hook.is_for(named.names) and holds(hook, call, named):
                     asked.append(HookCall(hook, call_input(hook, call, named, facts), named))
@@ -389,6 +411,8 @@ def combined(answers: Sequence[HookOutcome], arguments: Mapping[str, Any] | None
         ways = "in different ways" if clash else f"and it cannot be changed by {fixed}"
         reasons = [f"hooks want to change the call {ways}, so it is as the model made it"]
     chosen = changes[0] if changes and not clash else None
+    if chosen and decision == "allow" and all(each.by.answer.decision is None for each in changes):
+        decision = None  # it was for the call as the model made it
     diffs = _diffs(changes, arguments or {})
     stopping = next((each.answer for each in answers if each.answer.stop), None)
     outputs = [each.answer.new_output for each in answers if each.answer.new_output is not None]
@@ -398,7 +422,7 @@ def combined(answers: Sequence[HookOutcome], arguments: Mapping[str, Any] | None
         contexts=tuple(each.answer.context for each in answers if each.answer.context),
         messages=tuple(text for each in answers for text in _messages(each) if text),
         new_arguments=chosen.arguments if chosen else None,
-        rewriter=chosen.by.hook.label if chosen else "",
+        changed_by=tuple(dict.fromkeys(each.by.hook for each in changes)) if chosen else (),
         rewrite="\n".join(dict.fromkeys(diffs.values())),
         new_output=outputs[-1] if outputs else None,
         stop=stopping is not None,

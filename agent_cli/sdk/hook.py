@@ -60,11 +60,12 @@ def adapted(hook: Hook) -> "EngineHook":
         AgentError: there is no such event.
     """
     from agent_cli.hooks.definition import Hook as EngineHook
-    from agent_cli.hooks.definition import HookProcess, event_named
+    from agent_cli.hooks.definition import HookProcess, event_named, nearest_event
 
     event = event_named(hook.event)
     if event is None:
-        raise AgentError(f"there is no hook event {hook.event!r}")
+        hint = f"; did you mean {near}?" if (near := nearest_event(hook.event)) else ""
+        raise AgentError(f"there is no hook event {hook.event!r}{hint}")
 
     async def callback(given: bytes, timeout_s: float) -> HookProcess:
         try:

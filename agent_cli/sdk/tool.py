@@ -106,9 +106,9 @@ def adapted(tools: "list[FunctionTool[Any, Any]]") -> tuple[Any, ...]:
         AgentError: a name is taken, or invalid.
     """
     from agent_cli.tools.plugins import Extension, ExtensionError
-    from agent_cli.tools.registry import LATE_TOOL_GROUPS, built_in
+    from agent_cli.tools.registry import LATE_TOOLS, built_in
 
-    taken = {*(each.name for each in built_in()), *LATE_TOOL_GROUPS}
+    taken = {*(each.name for each in built_in()), *LATE_TOOLS}
     found = []
     for each in tools:
         if each.name in taken:

@@ -93,6 +93,8 @@ class Extension:
     def _check(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ExtensionError(f"its name {self.name!r} is not of lower-case letters, digits and underscores")
+        if self.name.startswith("mcp__"):
+            raise ExtensionError(f"its name {self.name} would be that of a tool of an MCP server")
         if not (isinstance(self.Params, type) and issubclass(self.Params, msgspec.Struct)):
             raise ExtensionError(f"{self.name} has no `Params`, a class derived from msgspec.Struct")
         if self.result_kind not in _RESULT_KINDS:

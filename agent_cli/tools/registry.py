@@ -274,6 +274,8 @@ def default_registry(
 
 LATE_TOOL_GROUPS = ("agent", "skill", "mcp")
 """Words in a selection for tools that are added later: those of sub-agents, skills and MCP servers."""
+LATE_TOOLS = ("agent", "agents", "skill", "find_skills", "find_tools", "call_tool")
+"""Names of these tools, except those of the servers themselves."""
 
 
 def without_late_groups(enabled: Sequence[str]) -> tuple[tuple[str, ...], frozenset[str]]:

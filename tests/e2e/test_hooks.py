@@ -71,6 +71,13 @@ def test_a_file_of_the_project_that_cannot_be_read_refuses_nothing(world: World)
     assert done.code == 0 and "is left out" in done.err
 
 
+def test_a_misspelt_event_in_the_configuration_starts_nothing(world: World) -> None:
+    configure(world, PreTool=[{"command": hook(world, "guard", DENY)}])
+    done = world.run("run", "go", "--mode", "yolo")
+    assert done.code == 2
+    assert "config.yaml:1: there is no hook event `PreTool`; did you mean `PreToolUse`?" in done.err
+
+
 @pytest.mark.parametrize("which", [{"match": "shell"}, {"if": "shell(touch made)"}])
 def test_a_hook_on_commands_refuses_what_is_typed_into_a_shell(world: World, which: dict[str, str]) -> None:
     guard = hook(world, "guard", f"if 'made' in given['tool_input']['command']: {DENY}")

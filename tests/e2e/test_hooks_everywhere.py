@@ -118,6 +118,19 @@ def test_a_hook_that_always_refuses_stops_what_a_prompt_names(world: World, surf
     assert sorted(asked) == sorted(["LS", "WebFetch", *["Read"] * (pictures + 1)])
 
 
+def test_what_a_hook_replaces_is_not_attached_as_it_is(world: World) -> None:
+    (world.work / "keys.txt").write_text("the key\n", encoding="utf-8")
+    new = json.dumps(
+        {"hookSpecificOutput": {"updatedInput": {"path": "keys.example"}, "permissionDecision": "allow"}}
+    )
+    entry = {"command": f"echo '{new}'", "name": "redirect"}
+    (world.config / "config.yaml").write_text(json.dumps({"hooks": {"PreToolUse": [entry]}}), encoding="utf-8")
+    world.script(Reply(text="ok"))
+    done = world.run("run", "what is in @keys.txt?")
+    assert "the key" not in world.messages()[-1]
+    assert "the hook redirect changes what is read; a call of the model does that" in done.err
+
+
 def test_a_picture_of_a_run_is_sent_where_no_hook_refuses_it(world: World) -> None:
     picture = world.work / "picture.png"
     picture.write_bytes(PNG)

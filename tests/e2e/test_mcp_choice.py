@@ -114,3 +114,12 @@ def test_what_a_server_says_about_its_tools_comes_with_them(world: World) -> Non
     assert world.run("run", "go").code == 0
     systems = [body["messages"][0]["content"] for body in world.bodies()[-5:]]
     assert [SAYS in systems[at] for at in (0, 1, 3)] == [True, True, False]
+
+
+def test_a_sub_agent_is_told_what_a_server_says_although_the_conversation_was(world: World) -> None:
+    configure(world, rules=ALLOW)
+    search = Reply(calls=(Call("find_tools", {"query": "echo"}),))
+    start = Reply(calls=(Call("agent", {"task": "Go."}),))
+    world.script(search, start, search, Reply(text="Gone."), Reply(text="done"))
+    assert world.run("run", "go").code == 0
+    assert [SAYS in world.messages(request, "tool")[-1] for request in (1, 3)] == [True, True]

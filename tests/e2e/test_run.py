@@ -187,10 +187,12 @@ def test_wrong_usage_starts_nothing(world: World) -> None:
         (["--add-dir", str(world.home)], "is your home directory"),
         (["--add-dir", "notes.txt"], "notes.txt: is a file; name its folder"),
         (["-o", "nowhere/out.txt"], "its folder does not exist"),
+        (["-o", "loop"], "--output-file loop: Too many levels of symbolic links"),
         (["--verify", ""], "--verify: the command is empty"),
         (["--set", "limits.turn=1"], "did you mean `turns`"),
     )
     (world.work / "notes.txt").write_text("x", encoding="utf-8")
+    (world.work / "loop").symlink_to("loop")
     ends = said(world, *(["run", "ask", *arguments] for arguments, _ in wrong))
     for (arguments, message), done in zip(wrong, ends, strict=True):
         assert (done.code, done.out) == (2, "") and message in done.err, arguments

@@ -3,6 +3,11 @@
 import subprocess
 import sys
 
+from agent_cli.engine.subagents.tools import AgentsTool, AgentTool
+from agent_cli.extensions.skills.skill_tool import FindSkills, SkillTool
+from agent_cli.mcp.tools.find_tools import CallTool, FindTools
+from agent_cli.tools.registry import LATE_TOOLS
+from tests.e2e.person import Person
 from tests.e2e.world import World
 from tests.model.server import Call, Reply
 
@@ -63,3 +68,21 @@ def test_a_projects_tools_run_only_as_they_were_agreed_to(world: World) -> None:
     file.write_text(TOOL.replace("hello", "changed"), encoding="utf-8")
     after = world.run("run", "go", "--mode", "yolo")
     assert "not trusted" in after.err and "greet" not in offered(world)
+
+
+def test_a_projects_tool_does_not_take_the_place_of_a_tool_that_is_added_later(world: World) -> None:
+    folder = world.work / ".agent" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "greet.py").write_text(TOOL, encoding="utf-8")
+    (folder / "agent.py").write_text(TOOL.replace('"greet"', '"agent"'), encoding="utf-8")
+    with Person(world, is_awaited=False) as person:
+        person.decide("Use it", "")
+        person.send("y")
+        person.wait("loaded: 1 custom tool")
+        person.wait("agent.py is not used: there is another tool named agent")
+        person.leave()
+
+
+def test_the_names_of_tools_that_are_added_later_are_reserved() -> None:
+    late = (AgentTool, AgentsTool, SkillTool, FindSkills, FindTools, CallTool)
+    assert {tool.name for tool in late} == set(LATE_TOOLS)

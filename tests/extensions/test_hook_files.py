@@ -84,6 +84,28 @@ def test_events_that_are_not_here_are_one_line(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("groups", [GROUPS[0], "guard", [GROUPS], ["guard", *GROUPS]])
+async def test_an_event_in_another_form_may_be_a_guard_and_refuses(tmp_path: Path, groups: object) -> None:
+    text = json.dumps({"hooks": {"PreToolUse": groups, "Stop": "x", "PreCompact": None}})
+    write(tmp_path / ".claude" / "settings.json", text)
+    assert not [hook for each in found(tmp_path).inert for hook in each.hooks if hook.fault]
+    write(tmp_path / "home" / ".claude" / "settings.json", text)
+    read = found(tmp_path)
+    assert [note.partition(": hooks: ")[2].partition(";")[0] for note in read.notes[:2]] == [
+        "PreToolUse is not a list of objects", "Stop is not a list of objects",
+    ]  # fmt: skip
+    async with running(tmp_path, *read.usable) as engine:
+        result = await engine.before_call(CALL)
+        assert result.decision == "deny" and "cannot be run: PreToolUse is not a list" in result.messages[0]
+
+
+def test_the_event_that_a_misspelt_name_stands_for_is_named(tmp_path: Path) -> None:
+    events = {"PreTool": GROUPS, "PermissionDenied": GROUPS}
+    write(tmp_path / "home" / ".claude" / "settings.json", json.dumps({"hooks": events}))
+    (note,) = found(tmp_path).notes
+    assert ": hooks for PreTool (did you mean PreToolUse?), PermissionDenied are not run" in note
+
+
 def test_hooks_in_another_form_are_not_left_out_in_silence(tmp_path: Path) -> None:
     write(tmp_path / "home" / ".cursor" / "hooks.json", '{"hooks": [{"event": "stop", "command": "true"}]}')
     (note,) = found(tmp_path).notes

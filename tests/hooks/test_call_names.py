@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.engine.tool_calls.call_hooks import call_facts
 from agent_cli.hooks.call_names import ToolCallFacts, named_calls
-from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.definition import Dialect, Hook
 from agent_cli.tools.files.patch_format import parse
 from agent_cli.tools.registry import built_in, default_registry
 from tests.rows import each_row
@@ -23,6 +23,22 @@ CASES: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("jobs", {"action": "send", "job": "1", "text": "git push\n"}, {"claude": "Bash", "codex": "Bash", "gemini": "run_shell_command", "cursor": "Shell", "native": "jobs"}),
     ("web_fetch", {"url": "https://example.com"}, {"claude": "WebFetch", "gemini": "web_fetch"}),
 ]  # fmt: skip
+
+
+TYPED = {"action": "send", "job": "1", "text": "git push\n"}
+
+
+@each_row(
+    ("dialect", "new", "text"),
+    [("claude", {"command": "git status"}, "git status\n"), ("claude", {"command": "git status\n"}, "git status\n"),
+     ("claude", {"command": "git push\n"}, "git push\n"), ("native", {"command": "git status"}, "git status\n"),
+     ("native", {**TYPED, "command": "git push\n", "text": "q"}, "q"), ("native", {"text": "q"}, "q")],
+)  # fmt: skip
+def test_what_a_hook_makes_of_typed_input_is_entered_as_that_was(
+    dialect: Dialect, new: dict[str, Any], text: str
+) -> None:
+    (named,) = named_calls(facts("jobs", TYPED), dialect)
+    assert named.back is not None and named.back(new) == {**TYPED, "text": text}
 
 
 def facts(tool: str, arguments: dict[str, Any], **more: Any) -> ToolCallFacts:

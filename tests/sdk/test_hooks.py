@@ -84,5 +84,7 @@ async def test_a_prompt_is_seen(machine: Machine) -> None:
 
 
 async def test_an_event_that_is_none_is_misuse(machine: Machine) -> None:
-    with pytest.raises(AgentError, match="Nothing"):
+    with pytest.raises(AgentError, match=r"Nothing'$"):
         await machine.agent(hooks=[Hook("Nothing", raises)]).__aenter__()
+    with pytest.raises(AgentError, match="'PreTool'; did you mean PreToolUse"):
+        await machine.agent(hooks=[Hook("PreTool", raises)]).__aenter__()

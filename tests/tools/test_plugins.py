@@ -70,6 +70,12 @@ def test_the_word_for_people_cannot_look_like_a_command(label: str, shown: str) 
     assert [(tool.label, tool.counted) for tool in tools] == [(shown, ""), ("", "")]
 
 
+def test_no_tool_of_a_plugin_has_the_name_of_a_servers_tool() -> None:
+    source = GOOD.replace(b'name = "shout"', b'name = "mcp__tracker__close"')
+    tools, problems = of_project({".agent/tools/loud.py": source}, set())
+    assert not tools and "of a tool of an MCP server" in problems[0]
+
+
 @pytest.mark.parametrize("kind", ["answer", "question", "loud"])
 def test_no_tool_of_a_plugin_speaks_for_the_model_or_the_user(kind: str) -> None:
     source = GOOD.replace(b'name = "shout"', f'name = "shout"; result_kind = "{kind}"'.encode())

@@ -63,15 +63,16 @@ _MEMORY = "# Memory\nSaved earlier and possibly outdated: files and the user tak
 
 
 def _for_tools(text: str, tools: Collection[str]) -> str:
-    """Return `text` without the lines `- [TOOL] …` of tools that are not offered; the marks of the others are
-    removed."""
+    """Return `text` without the lines `- [TOOL, …] …` of tools that are not offered; the marks of the others are
+    removed. `{}` in such a line stands for those of its tools that are offered."""
     kept = []
     for line in text.splitlines():
-        mark = re.match(r"- \[(\w+)\] ", line)
+        mark = re.match(r"- \[([\w, ]+)\] ", line)
         if mark is None:
             kept.append(line)
-        elif mark.group(1) in tools:
-            kept.append(f"- {line[mark.end() :]}")
+        elif offered := [name for name in mark.group(1).split(", ") if name in tools]:
+            named = " and ".join(filter(None, (", ".join(offered[:-1]), offered[-1])))
+            kept.append(f"- {line[mark.end() :].replace('{}', named)}")
     return "\n".join(kept)
 
 

@@ -23,7 +23,8 @@ from .approval_gate import ApprovalGate
 from .pending_call import HookRuling, PendingCall, failure
 
 if TYPE_CHECKING:
-    from agent_cli.hooks.definition import Event
+    from agent_cli.hooks.answer import Decision
+    from agent_cli.hooks.definition import Event, Hook
     from agent_cli.hooks.engine import HookEngine, HookResult
 
     from ..services import SessionServices
@@ -51,10 +52,11 @@ class CallHooks:
             hooks = pending.hooks
             hooks.seen_arguments, hooks.contexts, hooks.rewrite = pending.arguments, (), ""
         if self._engine.has("PreToolUse"):
-            await asyncio.gather(*(self._ask(each, self._engine.before_call) for each in asked))
+            await asyncio.gather(*(self._ask(each, "PreToolUse", self._engine.before_call) for each in asked))
         if self._engine.has("PermissionRequest"):
             unanswered = [each for each in asked if each.awaits_answer]
-            await asyncio.gather(*(self._ask(each, self._engine.on_permission) for each in unanswered))
+            on_question = self._engine.on_permission
+            await asyncio.gather(*(self._ask(each, "PermissionRequest", on_question) for each in unanswered))
 
     async def after(self, pending: PendingCall, outcome: ToolOutcome, duration_s: float) -> ToolOutcome:
         """Run the hooks after a call and return the outcome with their additions."""
@@ -81,23 +83,50 @@ class CallHooks:
         is_asked = pending.hooks.seen_arguments == pending.arguments
         return pending.result is None and not is_asked and not isinstance(pending.authorized.verdict, Deny)
 
-    async def _ask(self, pending: PendingCall, hooks: "Callable[[ToolCallFacts], Awaitable[HookResult]]") -> None:
+    async def _ask(
+        self, pending: PendingCall, event: "Event", hooks: "Callable[[ToolCallFacts], Awaitable[HookResult]]"
+    ) -> None:
         """Run hooks on a call. A hook may answer a question to the user as a saved rule could."""
-        result = await hooks(self._facts(pending))
-        announce(result, self._session, self._scope)
-        self._take_stop(result)
+        result = self._taken(pending, await hooks(self._facts(pending)))
         pending.hooks.contexts += result.contexts
-        pending.hooks.rewrite = "\n".join(filter(None, (pending.hooks.rewrite, result.rewrite)))
-        if result.decision == "deny" or result.stop:
-            self._refuse(pending, result)
+        if pending.result is not None:
             return
         if result.new_arguments is not None:
             self._rewrite(pending, result)
+            if pending.result is None:
+                await self._ask_about_change(pending, event, result.changed_by)
         elif result.decision is not None:
-            reason = result.reason or f"the hook {result.deciders} requires approval"
-            pending.hooks.ruling = HookRuling(result.decision, f"hook {result.deciders}", reason)
+            self._rule(pending, _ruling(result.decision, result))
         if pending.result is None:
             self._gate.judge(pending)
+
+    async def _ask_about_change(self, pending: PendingCall, event: "Event", changed_by: "Sequence[Hook]") -> None:
+        """Run the other hooks on a call as hooks have changed it, since one of them may be a guard."""
+        self._gate.judge(pending)
+        for each in dict.fromkeys((event, "PreToolUse")):
+            if pending.result is not None or isinstance(pending.authorized.verdict, Deny):
+                return
+            result = self._taken(pending, await self._engine.on_change(each, self._facts(pending), changed_by))
+            if pending.result is None and result.decision == "ask":
+                self._rule(pending, _ruling("ask", result))
+
+    def _taken(self, pending: PendingCall, result: "HookResult") -> "HookResult":
+        """Record an answer of hooks, and refuse the call if they do."""
+        announce(result, self._session, self._scope)
+        self._take_stop(result)
+        pending.hooks.rewrite = "\n".join(filter(None, (pending.hooks.rewrite, result.rewrite)))
+        if result.decision == "deny" or result.stop:
+            self._refuse(pending, result)
+        return result
+
+    @staticmethod
+    def _rule(pending: PendingCall, ruling: HookRuling) -> None:
+        """Take over a decision. An approval that a hook requires is the user's to give: no other hook gives it."""
+        before = pending.hooks.ruling
+        if before is not None and before.decision in ("ask", "changed") and ruling.decision == "ask":
+            ruling = msgspec.structs.replace(ruling, reason=f"{before.reason}; {ruling.reason}")
+        if before is None or before.decision != "ask" or ruling.decision == "ask":
+            pending.hooks.ruling = ruling
 
     @staticmethod
     def _refuse(pending: PendingCall, result: "HookResult") -> None:
@@ -118,7 +147,7 @@ class CallHooks:
         pending.hooks.rewritten_by = result.rewriter
         pending.forget_approval()
         reason = f"the hook {result.rewriter} changed it"
-        pending.hooks.ruling = HookRuling(result.decision or "ask", f"hook {result.rewriter}", reason)
+        self._rule(pending, HookRuling(result.decision or "changed", f"hook {result.rewriter}", reason))
 
     def _facts(self, pending: PendingCall) -> ToolCallFacts:
         external = pending.authorized.external
@@ -133,6 +162,11 @@ class CallHooks:
     def _take_stop(self, result: "HookResult") -> None:
         if result.stop:
             self.stop_reason = result.stop_reason or result.reason or "a hook ended the turn"
+
+
+def _ruling(decision: "Decision", result: "HookResult") -> HookRuling:
+    reason = result.reason or f"the hook {result.deciders} requires approval"
+    return HookRuling(decision, f"hook {result.deciders}", reason)
 
 
 def call_facts(call_id: str, tool: str, arguments: dict[str, Any], folder: str) -> ToolCallFacts:

@@ -118,16 +118,17 @@ LONGEST_REMAINS = 4_000
 class HookRuling(msgspec.Struct, frozen=True):
     """The decision of user hooks on a call that they do not refuse."""
 
-    decision: Literal["allow", "ask", "deny"]
+    decision: Literal["allow", "ask", "deny", "changed"]
+    """`changed`: hooks have changed it and say no more, so that only a rule allows it."""
     rule: str
     reason: str
 
     def applied_to(self, verdict: Verdict) -> Verdict:
         """Return the resulting verdict. A hook may require approval by the user, and may answer a question that a
         saved rule could answer. It cannot loosen anything else."""
-        if self.decision == "ask" and isinstance(verdict, Allow):
+        if isinstance(verdict, Allow) and self.decision in (("ask", "changed") if verdict.by_mode else ("ask",)):
             return Ask(self.rule, self.reason, reach=verdict.reach)
-        if self.decision == "ask" and isinstance(verdict, Ask):
+        if self.decision != "allow" and isinstance(verdict, Ask):
             return msgspec.structs.replace(verdict, reason=f"{verdict.reason}; {self.reason}")
         if self.decision == "allow" and isinstance(verdict, Ask) and verdict.grant and verdict.reach == "inside":
             return Allow(self.rule)
@@ -288,6 +289,8 @@ def stopped_outcome(pending: PendingCall) -> ToolOutcome:
 def failure(pending: PendingCall, status: ToolStatus, text: str, rule: str = "", display: str = "") -> ToolResult:
     """Return the result of a call that did not run: `text` is the reason, `display` the part of it for the
     user."""
+    if hook := pending.hooks.rewritten_by:
+        text = f"[The user's hook {hook} changed this call to: {pending.authorized.title}]\n{text}"
     return ToolResult(
         id=new_id("result"),
         call_id=pending.call.id,

@@ -85,11 +85,17 @@ class SessionHooks:
     async def on_mention(self, scope: TurnScope, action: Action) -> str:
         """Run the tool call hooks on a mention as if a call read it. Return why it is refused; empty if it is
         not."""
-        result = await self._engine.before_call(_reading(action, str(self._session.root)))
+        reading = _reading(action, str(self._session.root))
+        result = await self._engine.before_call(reading)
         announce(result, self._session, scope)
         if result.decision == "ask":
             return f"{result.reason or 'it requires approval'}; a call of the model asks"
-        return result.why if result.decision == "deny" or result.stop else ""
+        if result.decision == "deny" or result.stop:
+            return result.why
+        new = result.new_arguments or reading.arguments
+        if any(new.get(name) != value for name, value in reading.arguments.items()):
+            return f"the hook {result.rewriter} changes what is read; a call of the model does that"
+        return ""
 
     async def on_stop(self, answer: str, scope: TurnScope) -> str:
         """Run the hooks on the end of a turn. Return why the model must continue; empty if the turn ends."""

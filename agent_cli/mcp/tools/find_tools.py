@@ -73,8 +73,6 @@ class FindTools(BasicTool, LeadsToTools):
         self.description = _ABOUT + catalogue(servers, {name: said(name).split("\n")[0] for name in servers})
         self._servers = servers
         self._said = said
-        self._told: set[str] = set()
-        """Servers whose instructions were in a result."""
         self._entries = entries
         self._learn = learn
         self._indexed: tuple[Entry, ...] = ()
@@ -100,13 +98,15 @@ class FindTools(BasicTool, LeadsToTools):
             none = none if entries else "There are no tools to find."
             return ToolOutcome(text="\n".join((none, *problems)))
         names = ", ".join(entry.name for entry in found)
-        return ToolOutcome(text="\n\n".join((*_shown(found), *self._words(found), *problems)), display=names)
+        return ToolOutcome(
+            text="\n\n".join((*_shown(found), *self._words(found, context.is_visible), *problems)), display=names
+        )
 
-    def _words(self, found: Sequence[Entry]) -> Iterator[str]:
-        """Yield what the servers of the found tools say about them, once for each."""
-        for server in dict.fromkeys(entry.server for entry in found if entry.server not in self._told):
-            self._told.add(server)
-            if words := server_words(server, self._said(server)):
+    def _words(self, found: Sequence[Entry], is_visible: Callable[[str], bool]) -> Iterator[str]:
+        """Yield what the servers of the found tools say about them, if the model does not see it already."""
+        for server in dict.fromkeys(entry.server for entry in found):
+            words = server_words(server, self._said(server))
+            if words and not is_visible(words):
                 yield words
 
     def _found(self, entries: tuple[Entry, ...], params: FindParams) -> list[Entry]:

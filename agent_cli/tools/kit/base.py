@@ -175,6 +175,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     not marked as such; None if there is none."""
     search_history: Callable[[str], Awaitable[tuple[str, str]]] = _no_history
     """Returns matches for a query in earlier conversation, in words, and the source of untrusted text in them."""
+    is_visible: Callable[[str], bool] = lambda text: False
+    """Returns True if the model still sees a text in the conversation."""
     max_tokens: Callable[[], int] = lambda: MAX_RESULT_TOKENS
     """Returns the maximum estimated tokens of a result; the runner truncates longer ones."""
     egress: Egress | None = None

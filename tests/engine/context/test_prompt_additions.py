@@ -147,6 +147,18 @@ def briefed(tmp_path: Path) -> Briefed:
     return Briefed(tmp_path)
 
 
+@each_row(
+    ("tools", "named"),
+    [(("read_file",), "read_file"), (("grep", "read_file"), "read_file and grep"),
+     (("read_file", "grep", "glob", "list_dir"), "read_file, grep, glob and list_dir")],
+)  # fmt: skip
+def test_the_advice_on_exploring_names_the_tools_that_are_offered(
+    briefed: Briefed, tools: tuple[str, ...], named: str
+) -> None:
+    assert f"- Explore with {named} rather than shell commands." in briefed.begin(*tools)
+    assert "Explore" not in briefed.begin("shell")
+
+
 def test_a_new_session_is_told_of_instructions_and_memory_once(briefed: Briefed) -> None:
     (briefed.root / "AGENTS.md").write_text("be brief", encoding="utf-8")
     (briefed.config / "memory" / "user.md").write_text("likes tea", encoding="utf-8")

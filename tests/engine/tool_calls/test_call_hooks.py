@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.definition import Dialect, Event, Hook
 from agent_cli.protocol.events import ApprovalRequested, HookRan, ToolCallRequested
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
@@ -185,3 +185,81 @@ async def test_a_change_that_cannot_be_made_does_not_allow_the_call_as_it_is(tmp
         (item,) = [item for each in it.of(ApprovalRequested) for item in each.items]
         assert "rewriter" in item.reason and "cannot be changed" in item.reason
         assert not list(it.root.iterdir())
+
+
+ALLOWED = {"permissionDecision": "allow"}
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
+@pytest.mark.parametrize("dialect", ["native", "claude"])
+async def test_a_guard_sees_a_call_as_another_hook_has_changed_it(
+    tmp_path: Path, event: Event, dialect: Dialect
+) -> None:
+    rewriter = msgspec.structs.replace(rewriting("echo", "touch made", **ALLOWED), event=event)
+    guard = Hook("PreToolUse", "! grep -q touch || exit 2", name="guard", dialect=dialect)
+    async with engine(
+        tmp_path, say(call("shell", command="echo x > y")), say("done"), hooks=[rewriter, guard]
+    ) as it:
+        it.answer = approve_all
+        await it.prompt("go")
+        (result,) = [record for record in it.session.records if isinstance(record, ToolResult)]
+        assert (result.status, result.rule) == ("denied", "hook guard") and not list(it.root.iterdir())
+        assert result.text.startswith("[The user's hook rewriter changed this call to: touch made]\nRefused by")
+
+
+@pytest.mark.parametrize("more", [{}, ALLOWED])
+@pytest.mark.parametrize("says", [{"permissionDecision": "ask"}, {"updatedInput": {"command": "touch last"}}])
+async def test_a_hook_that_asks_about_or_changes_a_changed_call_leaves_it_to_the_user(
+    tmp_path: Path, says: dict[str, object], more: dict[str, str]
+) -> None:
+    rewriter = rewriting("echo", "touch made", **more)
+    answer = json.dumps({"hookSpecificOutput": says})
+    other = Hook("PreToolUse", f"! grep -q touch || echo '{answer}'", name="other")
+    async with engine(
+        tmp_path, say(call("shell", command="echo x")), say("done"), hooks=[rewriter, other], mode="yolo"
+    ) as it:
+        it.answer = refuse_all("")
+        await it.prompt("go")
+        (item,) = [item for each in it.of(ApprovalRequested) for item in each.items]
+        assert item.preview == "touch made" and item.rule == "hook other" and not list(it.root.iterdir())
+        assert item.reason.startswith("the hook rewriter changed it; ") != bool(more)
+
+
+async def test_a_hook_that_changes_a_call_is_not_run_again_on_its_own_change(tmp_path: Path) -> None:
+    rewriter = rewriting(".", "touch made", **ALLOWED)
+    async with engine(tmp_path, say(call("shell", command="touch one")), say("done"), hooks=[rewriter]) as it:
+        await it.prompt("go")
+        assert [path.name for path in it.root.iterdir()] == ["made"] and len(it.of(HookRan)) == 1
+
+
+async def test_what_a_hook_allows_is_not_what_another_one_makes_of_it(tmp_path: Path) -> None:
+    answer = json.dumps({"hookSpecificOutput": ALLOWED})
+    hooks = [rewriting("one", "touch other"), Hook("PreToolUse", f"echo '{answer}'", name="allows")]
+    async with engine(tmp_path, say(call("shell", command="touch one")), say("done"), hooks=hooks) as it:
+        it.answer = refuse_all("")
+        await it.prompt("go")
+        assert len(it.of(ApprovalRequested)) == 1 and not list(it.root.iterdir())
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+async def test_a_hook_on_questions_answers_none_that_a_hook_requires(tmp_path: Path, is_changed: bool) -> None:
+    ask = json.dumps({"hookSpecificOutput": {"permissionDecision": "ask"}})
+    first = rewriting("one", "touch two") if is_changed else Hook("PreToolUse", f"echo '{ask}'", name="asks")
+    allow = json.dumps({"hookSpecificOutput": {"decision": {"behavior": "allow"}}})
+    hooks = [first, Hook("PermissionRequest", f"echo '{allow}'", name="allows")]
+    async with engine(tmp_path, say(call("shell", command="touch one")), say("done"), hooks=hooks) as it:
+        it.answer = refuse_all("")
+        await it.prompt("go")
+        made = [path.name for path in it.root.iterdir()]
+        assert (len(it.of(ApprovalRequested)), made) == ((0, ["two"]) if is_changed else (1, []))
+
+
+@pytest.mark.parametrize("rule", ["shell(touch two)", "shell(touch one)"])
+async def test_a_changed_call_runs_unasked_if_a_rule_allows_it_as_it_is_now(tmp_path: Path, rule: str) -> None:
+    async with engine(
+        tmp_path, say(call("shell", command="touch one")), say("done"), hooks=[rewriting("one", "touch two")],
+        rules=[f"allow {rule}"],
+    ) as it:  # fmt: skip
+        it.answer = refuse_all("")
+        await it.prompt("go")
+        assert [path.name for path in it.root.iterdir()] == (["two"] if rule == "shell(touch two)" else [])

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent_cli.mcp.catalog.offer_store import OfferStore
@@ -37,6 +38,19 @@ def finder(tools: Sequence[ToolDefinition]) -> FindTools:
 
 async def found(tools: Sequence[ToolDefinition], context: ToolContext, query: str, limit: int = 8) -> str:
     return (await finder(tools).run(FindParams(query, limit), context)).text
+
+
+@pytest.mark.parametrize("is_visible", [False, True])
+async def test_what_a_server_says_is_not_repeated_while_the_model_sees_it(
+    context: ToolContext, is_visible: bool
+) -> None:
+    tools = [ToolDefinition("send", description="Send a message.", input_schema={})]
+    search = FindTools({}, lambda name: "Look first.", lambda: entries("demo", tools), learn_nothing)
+    seen: list[str] = []
+    context = msgspec.structs.replace(context, is_visible=lambda text: seen.append(text) is None and is_visible)
+    texts = [(await search.run(FindParams("send"), context)).text for _ in range(2)]
+    assert ["Look first." in text for text in texts] == [not is_visible] * 2
+    assert seen == ['<server name="demo">\nLook first.\n</server>'] * 2
 
 
 def with_schema(name: str, properties: int) -> ToolDefinition:

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Literal
@@ -13,7 +13,7 @@ from typing import Literal
 from agent_cli.bootstrap.sandbox_setup import measured, wanted_for
 from agent_cli.bootstrap.setup import Setup
 from agent_cli.config.api_keys import KEY_FILE, KeyedEnvironment, keyed
-from agent_cli.config.dirs import defines_servers, has_plugins, home_dir, worktrees_dir
+from agent_cli.config.dirs import defines_hooks, defines_servers, has_plugins, home_dir, worktrees_dir
 from agent_cli.config.layer import ConfigError
 from agent_cli.fs.which import program
 from agent_cli.model import routing
@@ -88,6 +88,9 @@ async def findings(setup: Setup) -> AsyncGenerator[Finding, None]:
     yield await _found("sandbox", "note", _sandbox(setup, strength))
     if text := _promises(setup, strength):
         yield Finding("ok", "promises", text)
+    if setup.config.hooks or defines_hooks(setup.workspace.root):
+        for finding in _hooks(setup):
+            yield finding
     if setup.config.mcp_servers or defines_servers(setup.workspace.root) or has_plugins(setup.state):
         from .servers import server_findings
 
@@ -116,6 +119,19 @@ async def _configuration(setup: Setup) -> str:
         raise Problem(text, "Put them into your own file if you want them; `agent config path` names it.")
     places = ", ".join(dict.fromkeys(layer.name for layer in setup.loaded.layers))
     return places or f"built-in defaults; {setup.config_dir / 'config.yaml'} is not there"
+
+
+def _hooks(setup: Setup) -> Iterator[Finding]:
+    """Yield the finding about hooks, if there are any. One that cannot be read refuses what it may guard."""
+    from agent_cli.bootstrap.hooks import found_hooks
+
+    found = found_hooks(setup)
+    if any(hook.fault for hook in found.usable):
+        todo = "Calls are refused until it is mended; --no-hooks runs a task without any hook."
+        yield Finding("FAIL", "hooks", "; ".join(found.notes), todo)
+    elif found.notes or found.usable:
+        text = "; ".join((number(len(found.usable), "hook"), *found.notes))
+        yield Finding("note" if found.notes else "ok", "hooks", text)
 
 
 async def _plugins(setup: Setup) -> str:

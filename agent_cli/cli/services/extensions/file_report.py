@@ -115,7 +115,10 @@ def _agents(setup: Setup) -> Iterator[FileLine]:
 def _hooks(setup: Setup) -> Iterator[FileLine]:
     found = found_hooks(setup)
     for source in dict.fromkeys(hook.source for hook in found.usable):
-        events = [hook.event for hook in found.usable if hook.source == source]
+        events = [hook.event for hook in found.usable if hook.source == source and not hook.fault]
+        if not events:
+            yield _line(setup, source, "unused", "its hooks cannot be read; what they may guard is refused")
+            continue
         yield _line(setup, source, "read", f"{number(len(events), 'hook')}: {', '.join(dict.fromkeys(events))}")
     for each in found.inert:
         yield _line(setup, each.hooks[0].source, "inert", f"{number(len(each.hooks), 'hook')}: {_NOT_TRUSTED}")

@@ -29,6 +29,7 @@ def _counts(setup: Setup, opened: OpenSession) -> Iterator[str]:
         (_commands(setup), "command"),
         (_skills(setup), "skill"),
         (_agents(setup), "sub-agent"),
+        (_tools(setup, opened), "custom tool"),
         (len(opened.hooks.hooks) if opened.hooks else 0, "hook"),
         (len(opened.servers.connections) if opened.servers else 0, "MCP server"),
     )
@@ -49,6 +50,14 @@ def _agents(setup: Setup) -> int:
     from agent_cli.bootstrap.agents import agent_types
 
     return len(agent_types(setup))
+
+
+def _tools(setup: Setup, opened: OpenSession) -> int:
+    if not (setup.tool_sources or setup.config.tools.plugins):
+        return 0
+    from agent_cli.tools.plugins import Extension
+
+    return sum(isinstance(tool, Extension) for tool in opened.tools.tools)
 
 
 def _skills(setup: Setup) -> int:

@@ -330,3 +330,19 @@ def test_doctor_connects_to_each_mcp_server(world: World, tmp_path: Path) -> Non
     assert "not trusted, so not started" in line(done, "MCP server theirs")
     assert todo(done, "MCP server theirs") == "`agent mcp trust theirs` shows it and asks."
     assert [name for name, trace in traces.items() if trace.exists()] == ["up"]
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [('{"hooks": {"PreToolUse": [}', "FAIL"), ('{"hooks": {"PreToolUse": {"command": "x"}}}', "FAIL"),
+     ('{"hooks": {"PreTool": [{"command": "x"}]}}', "note"), ('{"hooks": {"Stop": [{"command": "x"}]}}', "ok"),
+     ("{}", "")],
+)  # fmt: skip
+def test_hooks_that_refuse_everything_are_a_failure(world: World, text: str, verdict: str) -> None:
+    file = world.home / ".claude" / "settings.json"
+    file.parent.mkdir()
+    file.write_text(text, encoding="utf-8")
+    done = world.run("doctor", env={"AGENT_MODEL": "openai/mock"})
+    assert (findings(done).get("hooks", ""), done.code) == (verdict, 1 if verdict == "FAIL" else 0)
+    listed = world.run("doctor", "--files").out
+    assert ("cannot be read; what they may guard is refused" in listed) == (verdict == "FAIL")
