@@ -431,8 +431,8 @@ def discards_git_state(line: str) -> bool:
     judged by its words."""
     try:
         inside = [unwrap(part) for part in parse(line)]
+        inside.append(all_started_by(command for each in inside for command in each.commands))
         commands = [command for each in inside for command in each.commands]
-        commands += [one for each in all_started_by(commands) for one in unwrap(each).commands]
         has_code = any(each.scripts for each in inside) or any(_is_given_code(command) for command in commands)
         return any(_forgets(normalize(each)) for each in commands) or (has_code and bool(_UNREAD.search(line)))
     except Unsure:

@@ -146,16 +146,10 @@ def _started(commands: Sequence[SimpleCommand], cwd: str, policy: Policy, depth:
     they refuse or ask in every mode. Rules on the text of an alias are applied where it is searched."""
     free = msgspec.structs.replace(policy, mode="yolo")
     bare = msgspec.structs.replace(free, rules=Rules(()))
-    found = []
-    for command in (started := list(all_started_by(commands))):
-        try:
-            inside = unwrap(command)
-        except Unsure as doubt:
-            found.append(CommandVerdict(_unread(" ".join(command.argv), str(doubt), cwd, free), program(command)))
-            continue
-        scripts = [_judge(script, cwd, free, depth) for script in inside.scripts]
-        found.append(judge_step(CommandInPlace(command, inside, cwd), free, scripts, []))
-    for command in (*commands, *started):
+    started = all_started_by(commands)
+    found = [judge_one(command, cwd, free) for command in started.commands]
+    found += [_judge(script, cwd, free, depth) for script in started.scripts]
+    for command in (*commands, *started.commands):
         if program(command) == "git":
             folder = folder_of(command, cwd)
             found += [_judge(line, folder, bare, depth) for line in alias_lines(command, cwd, policy)]
@@ -468,7 +462,7 @@ def _need(
     part: SimpleCommand, plain: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy
 ) -> SandboxNeed:
     """Return what a command needs on this machine, under these rules; `plain` is the command without an alias."""
-    needs = (need_of(each, cwd, place) for each in (plain, *all_started_by([plain])))
+    needs = (need_of(each, cwd, place) for each in (plain, *all_started_by([plain]).commands))
     need = next((each for each in needs if each.why), SandboxNeed())
     if not policy.sandboxed:
         return msgspec.structs.replace(need, keys=False)

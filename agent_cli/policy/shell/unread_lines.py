@@ -93,11 +93,8 @@ def _run_by(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
         scripts += [" ".join(command.argv[at:]) for at, word in enumerate(command.argv, 1) if word in _RUN]
     with suppress(Unsure):
         first = unwrap(command)
-        found, scripts = list(first.commands), list(first.scripts)
-        for started in all_started_by(first.commands):
-            inside = unwrap(started)
-            found += inside.commands
-            scripts += inside.scripts
+        started = all_started_by(first.commands)
+        return [*first.commands, *started.commands], [*first.scripts, *started.scripts]
     return found, scripts
 
 
