@@ -281,7 +281,7 @@ def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
     if policy.mode == "plan":
         return Deny("mode plan", f"{reason}; plan mode runs only commands known to be read-only", by_mode=True)
     need = unread_need(line)
-    if may_destroy(line, _reader_in(cwd, policy)) or _may_destroy(line, cwd, policy):
+    if may_destroy(line, _reader_in(cwd, policy)) or _destroys_in_a_folder(line, cwd, policy):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore", "", need.reach)
     if asked := _may_meet_a_rule(line, reason, policy):
         return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
@@ -294,7 +294,7 @@ def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
     )
 
 
-def _may_destroy(line: str, cwd: str, policy: Policy) -> bool:
+def _destroys_in_a_folder(line: str, cwd: str, policy: Policy) -> bool:
     """Return True if a line may destroy something in one of the folders that its changes of directory lead to,
     if each may happen or not."""
     folders = [cwd]
