@@ -209,8 +209,8 @@ class _Children:
             return current
         if plan.model and not may_choose(plan.model, current.info.name, self._setup.config):
             raise ToolError(
-                f"{plan.model} is not for you to choose: only models of the provider of {current.info.name} are,"
-                " and those in the user's configuration. Leave out `model`."
+                f"{plan.model} cannot be chosen: name a model of the provider of {current.info.name} or one in the"
+                " user's configuration, or leave out `model`."
             )
         try:
             return await open_model(

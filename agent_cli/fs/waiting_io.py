@@ -19,7 +19,7 @@ _AT_ONCE_BYTES = 4096
 _PAUSE_S = 0.02
 _PATIENCE_S = 5.0
 """How long a program that was told to end waits for a reader that takes nothing."""
-_ONLY_IN_PLACE = (errno.EACCES, errno.EPERM, errno.EBUSY)
+_ONLY_IN_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 """Errors of replacing a file in a read-only folder, or one that is mounted there."""
 _STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _FROM_OUTSIDE = (signal.SIGTERM, signal.SIGHUP)

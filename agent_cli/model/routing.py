@@ -147,17 +147,20 @@ async def open_model(
 
 
 def may_choose(name: str, current: str, config: Config) -> bool:
-    """Return True if a model may choose another one by this name: one that the configuration names, or one of a
-    provider that it names or that the `current` model is from. Any other would be told what the user tells only to
-    those, and a recording is a file.
+    """Return True if the `current` model may choose another one by this name: one that the configuration names, or
+    one of its own provider or a configured one. Any other provider would see the user's texts unasked; a recording
+    is a file.
 
     Raises:
         BadModelName: the name does not identify a provider.
     """
     if name in (config.model, config.small_model, *config.fallback_models):
         return True
-    provider, known = _split(name, config.providers)[0], [*config.providers, current.partition("/")[0]]
-    return ALIASES.get(provider, provider) in [ALIASES.get(each, each) for each in known if each != REPLAY]
+    named, *known = (
+        ALIASES.get(each, each)
+        for each in (_split(name, config.providers)[0], *config.providers, current.partition("/")[0])
+    )
+    return named != REPLAY and named in known
 
 
 def check_model(name: str, config: Config, env: Mapping[str, str]) -> None:

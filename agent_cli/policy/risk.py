@@ -29,6 +29,7 @@ from .shell.readonly_commands import READERS, reading
 from .shell.wrappers import MAX_SHELLS, SHELLS, all_started_by, program, unwrap
 
 _CODE = "runs code of this project"
+_READS = "only reads"
 _PACKAGES = "installs packages and runs their scripts"
 _SETS = "sets variables"
 _SENDS = "sends data to the network, or downloads data"
@@ -179,7 +180,7 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str
                     else:
                         found.append(_of_command(command, at < last or bool(each.scripts)))
                 found += [_of_line(script, here, is_scratch, depth + 1) for script in each.scripts]
-                found += _of_started(each.commands)
+                found += _of_started(each.commands, here, is_scratch, depth + 1)
             if any(program(command) in ("cd", "pushd", "popd") for command in each.commands):
                 entered = [here.entered(part.argv) for here in places]
                 is_sure = is_one_chain and part.operator == "&&" and not part.negated and not part.block
@@ -192,20 +193,24 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str
     found += [_deletes([*dict.fromkeys(words)], here, is_scratch) for here, words in deleted.items()]
     said = [each for each in dict.fromkeys(found) if each]
     if not said:
-        return "only reads"
+        return _READS
     said.sort(key=lambda each: (_gravity(each), _COVERED in each))
     return "; also ".join(said[:2])
 
 
-def _of_started(commands: Sequence[SimpleCommand]) -> list[str]:
-    """Return what is to be added about the commands that others, such as `uv run`, start.
+def _of_started(commands: Sequence[SimpleCommand], place: _Place, is_scratch: IsScratch, depth: int) -> list[str]:
+    """Return what is to be added about what commands such as `uv run` start.
 
     Raises:
-        Unsure: it cannot be told what they run.
+        Unsure: too many words may begin a command.
     """
-    started = (one for each in all_started_by(commands) for one in unwrap(each).commands)
-    found = ("deletes whatever it is given" if _is_deletion(one) else _of_command(one, False) for one in started)
-    return [each for each in found if not each.startswith("runs")]
+    started = all_started_by(commands)
+    found = [
+        _deletes([], place, is_scratch) if _is_deletion(one) else _of_command(one, False)
+        for one in started.commands
+    ]
+    found += [_of_line(script, place, is_scratch, depth) for script in started.scripts]
+    return [each for each in found if not each.startswith(("runs", _READS))]
 
 
 def _gravity(risk: str) -> int:

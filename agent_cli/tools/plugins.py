@@ -120,11 +120,8 @@ async def in_a_thread(work: Callable[[], Any]) -> Any:
     def run() -> None:
         try:
             value = work()
-        except Exception as error:  # raised to the task that awaits the tool; no future takes a `StopIteration`
-            raised = _as_error(error) if isinstance(error, StopIteration) else error
-            settled: tuple[Callable[[Any], None], Any] = (outcome.set_exception, raised)
-        except BaseException as error:  # such as `SystemExit`, which would end the event loop
-            settled = (outcome.set_exception, _as_error(error))
+        except BaseException as error:  # raised to the task that awaits the tool
+            settled: tuple[Callable[[Any], None], Any] = (outcome.set_exception, _as_error(error))
         else:
             settled = (outcome.set_result, value)
         with contextlib.suppress(RuntimeError):  # the event loop was closed in the meantime
@@ -154,8 +151,10 @@ async def _without_exit(work: Awaitable[Any]) -> Any:
         raise _as_error(error) from error
 
 
-def _as_error(error: BaseException) -> RuntimeError:
-    """Return an error for an exception that has a meaning of its own to those who await."""
+def _as_error(error: BaseException) -> Exception:
+    """Return an error for an exception that no future takes, or that would end a task or the event loop."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
     return RuntimeError(f"{type(error).__name__}: {error}".removesuffix(": "))
 
 

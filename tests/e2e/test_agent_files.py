@@ -57,7 +57,7 @@ def test_a_model_chooses_for_a_sub_agent_only_among_models_that_the_user_has_to_
     assert "Fine." in asked("openai/another-model")
     answers = []
     for model in (f"replay/{recording}", "ollama/llama", "opus"):
-        assert f"{model} is not for you to choose" in asked(model)
+        assert f"{model} cannot be chosen" in asked(model)
     (world.config / "config.yaml").write_text("fallback_models: [anthropic/claude-opus-4-6]\n", encoding="utf-8")
     assert "anthropic needs a key" in asked("anthropic/claude-opus-4-6")
 

@@ -306,7 +306,7 @@ def test_a_limit_of_open_files_that_no_command_can_run_with_is_named(world: Worl
     few = ("bash", "-c", f'ulimit -n {limit} && exec "$@"', "-")
     done = world.run("run", "ask", "--mode", "yolo", before=few)
     assert done.code == 0 and "Traceback" not in done.err
-    said = f"cannot run /bin/bash: too few files may be open at once (ulimit -n says {limit})"
+    said = f"cannot run /bin/bash: the limit of open files (ulimit -n {limit}) is too low"
     assert said in world.messages(role="tool")[-1]
 
 

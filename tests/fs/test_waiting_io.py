@@ -23,12 +23,14 @@ def test_a_result_that_does_not_fit_leaves_the_old_file_or_none(tmp_path: Path) 
     assert os.listdir(tmp_path) == ["old"] and old.read_bytes() == b"mine"
 
 
-def test_a_file_that_is_mounted_is_written_in_place(tmp_path: Path) -> None:
-    for name in ("out", "shown"):
+@pytest.mark.parametrize("folder", ["rw", "ro"])
+def test_a_file_that_is_mounted_is_written_in_place(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "room").mkdir()
+    for name in ("room/out", "shown"):
         (tmp_path / name).write_bytes(b"old")
-    space = ["unshare", "-m"] if os.getuid() == 0 else ["unshare", "-rm"]
-    line = 'mount --bind shown out && exec "$@"'
-    if subprocess.run([*space, "sh", "-c", line, "-", "true"], cwd=tmp_path, capture_output=True).returncode:
+    mounts = f"mount --bind room room && cd room && mount --bind ../shown out && mount -o remount,bind,{folder} ."
+    space = ["unshare", "-m" if os.getuid() == 0 else "-rm", "sh", "-c", f'{mounts} && exec "$@"', "-"]
+    if subprocess.run([*space, "true"], cwd=tmp_path, capture_output=True).returncode:
         pytest.skip("this machine allows no mounts")
-    subprocess.run([*space, "sh", "-c", line, "-", sys.executable, "-c", WRITES], cwd=tmp_path, check=True)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"out": b"old", "shown": b"new"}
+    subprocess.run([*space, sys.executable, "-c", WRITES], cwd=tmp_path, check=True)
+    assert (tmp_path / "room/out").read_bytes() == b"old" and (tmp_path / "shown").read_bytes() == b"new"

@@ -16,6 +16,7 @@ from agent_cli.model.routing import (
     NoModel,
     bad_addresses,
     choose_default,
+    may_choose,
     open_model,
     preload,
     probe_server,
@@ -265,3 +266,19 @@ def test_a_key_in_place_of_a_variable_s_name_is_not_shown() -> None:
     with pytest.raises(MissingKey) as raised:
         resolve("mine/m", providers, {})
     assert "NAME of a variable" in str(raised.value) and "sk-abc" not in str(raised.value)
+
+
+@each_row(
+    ("name", "may"),
+    [
+        ("anthropic/b", True), ("claude-x", True), ("lab/b", True), ("vllm/b", True), ("openai/fast", True), ("openai/b", False),
+        ("mistral/b", False), ("replay/b", False),
+    ],
+)  # fmt: skip
+def test_a_model_chooses_among_what_is_configured_and_its_own_provider(name: str, may: bool) -> None:
+    configured = Config(small_model="openai/fast", providers={"lab": Provider(), "hosted_vllm": Provider()})
+    assert may_choose(name, "anthropic/a", configured) is may
+
+
+def test_a_recording_chooses_no_other_recording() -> None:
+    assert not may_choose("replay/b", "replay/a", Config())

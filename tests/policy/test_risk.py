@@ -40,6 +40,12 @@ from tests.rows import each_row
         ),
         ("uv run pytest", "runs code of this project: uv run pytest"),
         (
+            "npx -c 'git push --force'",
+            "rewrites or deletes what others see of the repository; also runs a program of a package, which may be"
+            " fetched first",
+        ),
+        ("uv run bash -c ls", "runs code of this project: uv run bash -c ls"),
+        (
             "cross-env A=1 kubectl delete x",
             "changes machines or services elsewhere; undo cannot reach them; also runs"
             " `cross-env`, of which nothing is known",

@@ -82,10 +82,10 @@ async def test_a_command_that_the_sandbox_blocked_runs_again_from_where_it_began
     finally:
         outside.unlink(missing_ok=True)
     (call,) = asked
-    assert call.reach == "outside" and str(outside) in call.reason and "already run will run again" in call.reason
+    assert call.reach == "outside" and str(outside) in call.reason and "already ran will run again" in call.reason
     first, second = (each for each in seen if isinstance(each, ToolCallFinished))
     assert first.status == ("ok" if allows else "failed") and ("second run" in first.text) == allows, first
-    assert ("already run have run again" in first.text) == allows
+    assert ("already run ran again" in first.text) == allows
     assert (machine.work / "src/log").read_text(encoding="utf-8") == "run\n" * (1 + allows)
     assert second.text.startswith(f"{machine.work / 'src'}\n"), "the command's own `cd` lasts, and once"
 

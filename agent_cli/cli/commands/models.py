@@ -60,7 +60,7 @@ def models_command(
     else:
         print(f"no known model has {query!r} in its name; any name that your provider knows can be used")
         if query in setup.config.providers or ((spec := provider_spec(query)) is not None and spec.local):
-            print(f"The server of {query} gave no list. `agent doctor -m {query}/MODEL` tells why.")
+            print(f"The server of {query} listed no models. `agent doctor -m {query}/MODEL` tells why.")
     return 0
 
 

@@ -285,9 +285,7 @@ class ApprovalGate:
         assert pending.tool is not None
         shown = await pending.tool.preview(pending.params, self._preview_context(pending))
         where = "with the network" if outcome.needs == "network" else "outside the sandbox"
-        twice = " Commands in it that have already run will run again." * self._permissions.repeats_changes(
-            actions
-        )
+        twice = " Commands in it that already ran will run again." * self._permissions.repeats_changes(actions)
         item = ApprovalItem(
             call_id=pending.call.id,
             tool=pending.name,

@@ -359,7 +359,7 @@ class ToolRunner:
         if not blocked:
             return outcome
         runs = "second run: in the first" if len(blocked) == 1 else f"run {len(blocked) + 1}: in those before"
-        twice = "; commands in it that had already run have run again"
+        twice = "; commands in it that had already run ran again"
         again = twice if self._permissions.repeats_changes(pending.authorized.actions) else ""
         text = f"{outcome.text}\n[this is its {runs}, the sandbox blocked {' and '.join(blocked)}{again}]"
         return msgspec.structs.replace(outcome, text=text, untrusted=outcome.untrusted or untrusted)

@@ -158,15 +158,11 @@ def known_until(records: Iterable[AnyRecord], turn_id: str) -> float:
     return min(open_since) - _CLOCK_S if open_since else max(ended.values(), default=0.0)
 
 
-def _turns_beyond(records: Iterable[AnyRecord]) -> frozenset[str]:
-    """Return the turns that were about to write files that their checkpoints do not contain."""
-    return frozenset(each.turn_id for each in records if isinstance(each, CheckpointTaken) and each.uncovered)
-
-
 def list_rewind_points(records: Sequence[AnyRecord], prompts: Sequence[UserMessage]) -> tuple[RewindPoint, ...]:
     """Return the points to rewind to: before each turn that began with one of `prompts`, oldest first."""
     pairs, written, afterwards = checkpoint_pairs(records), written_files(records), _changed_afterwards(records)
-    undone, beyond = taken_back(records).files, _turns_beyond(records)
+    undone = taken_back(records).files
+    beyond = {each.turn_id for each in records if isinstance(each, CheckpointTaken) and each.uncovered}
     humans = [r for r in records if is_prompt(r)]
     numbers = {message.turn_id: number for number, message in reversed([*enumerate(humans, start=1)])}
     first: dict[str, UserMessage] = {}

@@ -12,7 +12,7 @@ from agent_cli.protocol.paths import is_inside
 from ..rules.globs import globs_meet
 from .databases import CLIENTS, DROPS, QUOTE, empties, with_files
 from .parser import SimpleCommand, Unsure, Word, parse
-from .wrappers import SHELLS, all_started_by, git_settings, normalize, program, unwrap
+from .wrappers import SHELLS, all_started_by, git_settings, normalize, option_values, program, unwrap
 
 HARMLESS = frozenset(f"/dev/{name}" for name in "null zero full random urandom stdin stdout stderr tty".split())
 
@@ -197,6 +197,8 @@ _OUTPUTS = {
 """Options that are followed by the file or folder a program writes."""
 _VALUED = {"truncate": "-s", "mkdir": "-m", "touch": "-[dtr]"}
 """Options whose value, no file that is written, is the next word."""
+_TARGET_DIRECTORY = tuple("--target-directory"[:end] for end in range(3, 19))
+"""The option and its abbreviations."""
 _REMOVES = frozenset("rm rmdir mv truncate unlink".split())
 _TREES = frozenset("chmod chown chgrp".split())
 _SPEAKERS = QUOTE | frozenset("npm pnpm yarn apt brew pip docker podman kubectl".split())
@@ -401,23 +403,17 @@ def written_targets(command: SimpleCommand) -> list[str]:
         return [value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(names, flag)]
     targets = [word.text for word in operands(command)]
     if which == "last":
-        return [target for target in (*targets[-1:], *_named_folders(command)) if target]
-    if which == "rest":
+        targets = targets[-1:]
+    elif which == "rest":
         targets = targets[1:]
+    if which == "last" or name == "mv":
+        targets += option_values(command.argv, "-t", *_TARGET_DIRECTORY)
     if name in ("sed", "perl", "ruby"):
         is_in_place = any(re.match(r"-[a-zA-Z]*i|--in-place", word) for word in command.argv)
         targets = (targets if "-e" in command.argv or name != "sed" else targets[1:]) if is_in_place else []
     if name == "dd":
         targets = [word.removeprefix("of=") for word in targets if word.startswith("of=")]
     return [target for target in targets if target]
-
-
-def _named_folders(command: SimpleCommand) -> list[str]:
-    """Return the values of `-t FOLDER`."""
-    argv = command.argv
-    joined = [word for word in argv if word.startswith(("-t", "--ta")) and word != "-t"]
-    apart = [value for flag, value in zip(argv, argv[1:], strict=False) if flag == "-t"]
-    return [*(re.sub(r"^(-t|--target-directory=?|--ta\w*=)", "", word) for word in joined), *apart]
 
 
 _VERBS = ("reset", "checkout", "restore", "switch", "stash", "clean", "read-tree", "rm")
@@ -431,8 +427,8 @@ def discards_git_state(line: str) -> bool:
     judged by its words."""
     try:
         inside = [unwrap(part) for part in parse(line)]
+        inside.append(all_started_by(command for each in inside for command in each.commands))
         commands = [command for each in inside for command in each.commands]
-        commands += [one for each in all_started_by(commands) for one in unwrap(each).commands]
         has_code = any(each.scripts for each in inside) or any(_is_given_code(command) for command in commands)
         return any(_forgets(normalize(each)) for each in commands) or (has_code and bool(_UNREAD.search(line)))
     except Unsure:
@@ -544,12 +540,8 @@ def _fetched_by(command: SimpleCommand) -> list[str]:
     name, argv = program(command), command.argv
     if name not in ("curl", "wget", "aria2c"):
         return []
-    named = [
-        value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(r"-\w*[oO]|--output\S*", flag)
-    ]
-    joined = [
-        re.sub(r"^(-o|--output(-document)?=)", "", word) for word in argv if re.match(r"-o.|--output\S*=", word)
-    ]
+    named = [value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(r"-\w*[oO]", flag)]
+    joined = option_values(argv, "-o", "--output", "--output-document")
     urls = [word.rstrip("/").rsplit("/", 1)[-1] for word in argv[1:] if not word.startswith("-")]
     return [*named, *joined, *command.writes, *(urls if "-O" in argv or name != "curl" else [])]
 

@@ -146,16 +146,10 @@ def _started(commands: Sequence[SimpleCommand], cwd: str, policy: Policy, depth:
     they refuse or ask in every mode. Rules on the text of an alias are applied where it is searched."""
     free = msgspec.structs.replace(policy, mode="yolo")
     bare = msgspec.structs.replace(free, rules=Rules(()))
-    found = []
-    for command in (started := list(all_started_by(commands))):
-        try:
-            inside = unwrap(command)
-        except Unsure as doubt:
-            found.append(CommandVerdict(_unread(" ".join(command.argv), str(doubt), cwd, free), program(command)))
-            continue
-        scripts = [_judge(script, cwd, free, depth) for script in inside.scripts]
-        found.append(judge_step(CommandInPlace(command, inside, cwd), free, scripts, []))
-    for command in (*commands, *started):
+    started = all_started_by(commands)
+    found = [judge_one(command, cwd, free) for command in started.commands]
+    found += [_judge(script, cwd, free, depth) for script in started.scripts]
+    for command in (*commands, *started.commands):
         if program(command) == "git":
             folder = folder_of(command, cwd)
             found += [_judge(line, folder, bare, depth) for line in alias_lines(command, cwd, policy)]
@@ -287,7 +281,7 @@ def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
     if policy.mode == "plan":
         return Deny("mode plan", f"{reason}; plan mode runs only commands known to be read-only", by_mode=True)
     need = unread_need(line)
-    if may_destroy(line, _reader_in(cwd, policy)) or _may_destroy(line, cwd, policy):
+    if may_destroy(line, _reader_in(cwd, policy)) or _destroys_in_a_folder(line, cwd, policy):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore", "", need.reach)
     if asked := _may_meet_a_rule(line, reason, policy):
         return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
@@ -300,7 +294,7 @@ def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
     )
 
 
-def _may_destroy(line: str, cwd: str, policy: Policy) -> bool:
+def _destroys_in_a_folder(line: str, cwd: str, policy: Policy) -> bool:
     """Return True if a line may destroy something in one of the folders that its changes of directory lead to,
     if each may happen or not."""
     folders = [cwd]
@@ -468,7 +462,7 @@ def _need(
     part: SimpleCommand, plain: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy
 ) -> SandboxNeed:
     """Return what a command needs on this machine, under these rules; `plain` is the command without an alias."""
-    needs = (need_of(each, cwd, place) for each in (plain, *all_started_by([plain])))
+    needs = (need_of(each, cwd, place) for each in (plain, *all_started_by([plain]).commands))
     need = next((each for each in needs if each.why), SandboxNeed())
     if not policy.sandboxed:
         return msgspec.structs.replace(need, keys=False)

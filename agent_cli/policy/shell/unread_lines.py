@@ -75,7 +75,7 @@ def _is_catastrophe(line: str) -> bool:
 def _loses(line: str, read: Callable[[str], str], depth: int) -> bool:
     """Return True if a command of a line says that something is lost for good."""
     for command in _commands(_without_documents(line)[:_LONGEST]):
-        found, texts = _run_by(command)
+        found, texts = _with_started(command)
         texts += [_INNER.split(word, maxsplit=1)[-1] for word in command.argv if _INNER.search(word)]
         if any(loses(each, read) for each in found):
             return True
@@ -84,21 +84,18 @@ def _loses(line: str, read: Callable[[str], str], depth: int) -> bool:
     return False
 
 
-def _run_by(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
+def _with_started(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
     """Return a command with those that it runs, and the lines that these pass to a shell: if that is not certain,
     all that its words may hold."""
-    found, scripts = [command], []
+    scripts = []
     if program(command) not in QUOTE or program(command) == "git":
         scripts = [word for word in command.argv if re.search(r"\s", word)]
         scripts += [" ".join(command.argv[at:]) for at, word in enumerate(command.argv, 1) if word in _RUN]
     with suppress(Unsure):
         first = unwrap(command)
-        found, scripts = list(first.commands), list(first.scripts)
-        for started in all_started_by(first.commands):
-            inside = unwrap(started)
-            found += inside.commands
-            scripts += inside.scripts
-    return found, scripts
+        started = all_started_by(first.commands)
+        return [*first.commands, *started.commands], [*first.scripts, *started.scripts]
+    return [command], scripts
 
 
 def _commands(line: str) -> Iterator[SimpleCommand]:

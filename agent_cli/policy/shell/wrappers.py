@@ -7,7 +7,6 @@ after it would be a guess.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -263,12 +262,15 @@ def started_by(command: SimpleCommand) -> Iterator[SimpleCommand]:
         is_found = not is_line and (not at or words[at - 1][:1] != "-")
 
 
-def all_started_by(commands: Iterable[SimpleCommand]) -> Iterator[SimpleCommand]:
-    """Yield what commands start, and what that starts in turn.
+def all_started_by(commands: Iterable[SimpleCommand]) -> UnwrappedCommand:
+    """Return what commands start through wrappers with unknown options, and what that runs and starts in turn. Of
+    what cannot be unwrapped, `scripts` has the words.
 
     Raises:
         Unsure: too many words may begin a command.
     """
+    found: list[SimpleCommand] = []
+    scripts: list[str] = []
     todo = list(commands)
     count = 0
     while todo:
@@ -276,9 +278,14 @@ def all_started_by(commands: Iterable[SimpleCommand]) -> Iterator[SimpleCommand]
             count += 1
             if count > _MOST_STARTED:
                 raise Unsure("too many words that may begin a command")
-            yield started
-            with suppress(Unsure):
-                todo += unwrap(started).commands
+            try:
+                inside = unwrap(started)
+            except Unsure:
+                inside = UnwrappedCommand((), (" ".join(started.argv),))
+            found += inside.commands
+            scripts += inside.scripts
+            todo += inside.commands
+    return UnwrappedCommand(tuple(found), tuple(dict.fromkeys(scripts)))
 
 
 def _behind_verb(wrapper: Wrapper, words: list[Word]) -> list[Word] | None:

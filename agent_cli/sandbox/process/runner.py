@@ -403,4 +403,5 @@ def _too_few_files(number: int | None) -> str:
     below the number that a file has in the program is reported as a bad descriptor."""
     if number not in (errno.EMFILE, errno.EBADF):
         return ""
-    return f"too few files may be open at once (ulimit -n says {resource.getrlimit(resource.RLIMIT_NOFILE)[0]})"
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"the limit of open files (ulimit -n {limit}) is too low"

@@ -25,6 +25,7 @@ def test_a_line_repeats_changes_if_several_commands_may_change_something(line: s
         ("npx playwright install", "network"), ("uv run git push", "outside"), ("poetry run pip install x", "network"),
         ("corepack npm publish", "outside"), ("tmux new -d make", "outside"), ("uv run pytest", "inside"), ("npx eslint .", "inside"),
         ("make && npx vercel", "network"), ("uv run --with httpie pytest", "network"), ("bundle exec rake", "inside"),
+        ("uv run env A=1 curl https://x.y", "network"), ("npx timeout 5 git push", "outside"),
     ],
 )  # fmt: skip
 def test_a_command_that_another_starts_needs_as_much_as_by_itself(line: str, wanted: Reach) -> None:

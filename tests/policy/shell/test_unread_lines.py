@@ -17,7 +17,7 @@ DESTROYS = (
     "time dropdb $X", "find . -name $X -exec rm {} +", "git ls-files $D | xargs rm", "bash <<EOF\ndropdb $X\nEOF", "cat <<EOF\nx\nEOF\ndropdb $X",
     "git rebase --exec 'dropdb x' main", "git submodule foreach 'git restore .'", "git submodule foreach git restore .",
     "git bisect run dropdb x", "git bisect run sh -c 'dropdb x'", "env -S 'kubectl delete x'", "find . -exec sh -c 'dropdb $1' _ {} +",
-    "xargs -I{} sh -c 'git branch -D {}'", "bash -Z 'dropdb x'",
+    "xargs -I{} sh -c 'git branch -D {}'", "bash -Z 'dropdb x'", "uv run bash -Z 'git push --force'",
     "az group delete -n $G", "helm uninstall $R", "twine upload $F", "mysql $DB < drop.sql",
 )  # fmt: skip
 RUNS = (

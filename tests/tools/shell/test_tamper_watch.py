@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox.process.runner import ProcessRunner, Running
-from agent_cli.tools.shell.tamper_watch import TamperWatch
+from agent_cli.tools.shell.tamper_watch import Places, TamperWatch
 from agent_cli.workspace.paths import Workspace
 
 
@@ -224,3 +224,11 @@ async def test_a_command_that_begins_while_another_one_is_started_hides_nothing(
     other = await start(runner, tampering, work, "true")
     assert await other.ended_within(60)
     assert ".git/commondir" in tampering.ended(other)[0]
+
+
+def test_files_that_other_version_control_runs_are_places_in_any_folder(work: Path) -> None:
+    for name in (".hg/hgrc", ".hg/branch", ".sl/config", "config"):
+        (work / "sub" / name).parent.mkdir(exist_ok=True)
+        (work / "sub" / name).touch()
+    found = {path for path in Places(str(work))() if path.startswith("sub/")}
+    assert found == {"sub/.hg/hgrc", "sub/.sl/config"}

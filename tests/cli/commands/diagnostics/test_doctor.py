@@ -60,7 +60,7 @@ def test_another_model_and_folder_are_checked_as_a_task_there_would_use_them(wor
     done = world.run("doctor", "--model", "gone/x")
     assert done.code == 1 and line(done, "tcp").startswith("FAIL  tcp: ")
     listed = world.run("models", "gone")
-    assert listed.out.endswith("The server of gone gave no list. `agent doctor -m gone/MODEL` tells why.\n")
+    assert listed.out.endswith("The server of gone listed no models. `agent doctor -m gone/MODEL` tells why.\n")
 
 
 def test_doctor_names_what_is_there_and_not_used(world: World) -> None:
