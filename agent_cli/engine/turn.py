@@ -197,6 +197,7 @@ class Turn:
         """Make one model call and run its tools. Return None to continue."""
         try:
             await self._services.compactor.reduce_if_needed(self.scope)
+            await self._deliver_steers()  # those that were typed meanwhile
             self._limits.count()
             try:
                 answer, message = await self._ask("main")

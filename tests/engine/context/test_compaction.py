@@ -1,5 +1,6 @@
 """Reducing the conversation: smaller or said, never the current request, originals kept."""
 
+import asyncio
 from itertools import takewhile
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from agent_cli.protocol.events import (
     TurnFailed,
 )
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from agent_cli.protocol.operations import Compact, Rewind
+from agent_cli.protocol.operations import Compact, Rewind, Steer, UserInput
 from agent_cli.session import history
 from tests.engine.harness import Engine, engine
-from tests.model.scripted import Entry, ScriptedModel, call, fail, say
+from tests.model.scripted import Entry, Gate, ScriptedModel, call, fail, say
 
 
 def texts(it: Engine, request: int = -1) -> list[str]:
@@ -67,6 +68,29 @@ async def test_a_long_turn_with_one_prompt_is_reduced_and_keeps_the_prompt(tmp_p
         for request in model.requests:
             assert any(m.text == "look at all of it, carefully" for m in request.messages)
         assert sum(map(len, texts(it))) < 4 * 12_000
+
+
+async def test_guidance_typed_while_a_summary_is_written_reaches_the_next_request(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("data " * 20 + "\n") * 100, encoding="utf-8")
+    typed = asyncio.Event()
+
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return say("S: looked at parts", Gate(typed), usage=None)
+        if any(message.text == "no, blue" for message in request.messages):  # type: ignore[attr-defined]
+            return say("blue")
+        return say(call("read_file", path="big", offset=len(it.model.requests)), usage=None)
+
+    model = ScriptedModel(then=reply, context_window=12_000)  # type: ignore[arg-type]
+    async with engine(tmp_path, model=model, compact_at=0.8) as it:
+        submission = await it.submit(UserInput("red please"))
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
+        await it.do(Steer("no, blue"))
+        typed.set()
+        await it.until_ended(submission)
+        summaries = [at for at in range(len(model.requests)) if "about to be replaced" in texts(it, at)[-1]]
+        assert summaries == [len(model.requests) - 2] and texts(it)[-1] == "no, blue"
 
 
 async def test_where_shortening_old_results_is_enough_no_summary_is_asked_for(tmp_path: Path) -> None:
