@@ -23,7 +23,7 @@ from agent_cli.session.event_bus import TurnScope
 from agent_cli.store.session_file import StoreError
 
 from .context.compaction import ContextFull
-from .context.prompt_parts import NOTHING_NEW, PromptAdditions
+from .context.prompt_parts import NOTHING_NEW, PromptAdditions, names_plan_mode
 from .context.reminders import CLOSING, CONTINUE, LOST_CALLS
 from .model_calls.budget import OverBudget
 from .model_calls.limits import Limits
@@ -82,6 +82,8 @@ class Turn:
         """Text that hooks add to the prompt."""
         self._input = UserInput("")
         self._plans = services.permissions.mode == "plan"
+        """True if the model takes the mode for plan mode."""
+        self._reductions = len(services.session.view.reductions)
 
     @property
     def steps(self) -> int:
@@ -170,7 +172,10 @@ class Turn:
             self.scope.notice(f"The instructions in {folder} apply from here on.", "info")
 
     def _plan_mode_changed(self) -> bool:
-        """Return True if plan mode has begun or ended since the model was last told of it."""
+        """Return True if plan mode has begun or ended since the model was last told of it, or if a compaction has
+        hidden which of the two it was."""
+        if (reductions := len(self._session.view.reductions)) != self._reductions:
+            self._reductions, self._plans = reductions, names_plan_mode(self._session.visible())
         was, self._plans = self._plans, self._services.permissions.mode == "plan"
         return was != self._plans
 
@@ -197,6 +202,8 @@ class Turn:
         """Make one model call and run its tools. Return None to continue."""
         try:
             await self._services.compactor.reduce_if_needed(self.scope)
+            if self._plan_mode_changed():
+                self._say("hint", "Continue.", additions=self._additions())
             await self._deliver_steers()  # those that were typed meanwhile
             self._limits.count()
             try:
