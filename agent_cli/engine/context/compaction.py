@@ -187,10 +187,10 @@ class Compactor:
         before = estimate(self._session.visible())
         is_enough = self._shorten(_SHORTEN_STEPS, scope, only_if_enough=True)
         if not is_enough and not await self._refused_by_hook("auto", scope):
-            for _ in range(_SUMMARIES):
+            for number in range(_SUMMARIES):
                 if self._is_enough() or self._failures >= _SUMMARIES:
                     break
-                if not await self._summarize("", scope):
+                if not await self._summarize("", scope, keep_less=number == 0):
                     break
             if not self._is_enough():
                 self._shorten(_SHORTEN_STEPS[-1:], scope)
@@ -211,12 +211,12 @@ class Compactor:
     def _is_enough(self) -> bool:
         return self._meter.tokens() <= self.threshold * _TARGET
 
-    def _cut(self) -> int:
+    def _cut(self, *, keep_less: bool = True) -> int:
         from . import compaction_facts
 
-        budget = self._meter.budget()
-        visible = self._session.visible()
-        return compaction_facts.choose_cut(visible, int(budget * _KEEP_SHARE), int(budget * _SUMMARIZED_SHARE))
+        budget, visible = self._meter.budget(), self._session.visible()
+        keep, at_most = int(budget * _KEEP_SHARE), int(budget * _SUMMARIZED_SHARE)
+        return compaction_facts.choose_cut(visible, keep, at_most, keep_less=keep_less)
 
     async def _refused_by_hook(self, trigger: Trigger, scope: TurnScope) -> bool:
         hooks = self._services.session_hooks
@@ -225,8 +225,10 @@ class Compactor:
             scope.notice(f"A hook refused to have the conversation compacted: {refusal}")
         return bool(refusal)
 
-    async def _summarize(self, focus: str, scope: TurnScope, trigger: Trigger = "auto") -> bool:
-        cut = self._cut()
+    async def _summarize(
+        self, focus: str, scope: TurnScope, trigger: Trigger = "auto", *, keep_less: bool = True
+    ) -> bool:
+        cut = self._cut(keep_less=keep_less)
         if cut == 0:
             return False
         older = self._session.visible()[:cut]

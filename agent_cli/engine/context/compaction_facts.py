@@ -16,9 +16,12 @@ _HASH_CHARS = 8
 _NOTE = lazy_regex(r"\[.*\]|\(no output\)")
 
 
-def choose_cut(messages: Sequence[Message], keep_tokens: int, at_most: int | None = None) -> int:
-    """Return how many of the oldest messages to compact: leave about `keep_tokens`, take at most `at_most` tokens
-    if given, and do not separate a call from its results. 0 if nothing can be compacted."""
+def choose_cut(
+    messages: Sequence[Message], keep_tokens: int, at_most: int | None = None, *, keep_less: bool = True
+) -> int:
+    """Return how many of the oldest messages to compact: leave about `keep_tokens`, or with `keep_less` at least
+    the newest exchange if that would leave everything after the prompt; take at most `at_most` tokens if given;
+    do not separate a call from its results. 0 if nothing can be compacted."""
     kept, places = 0, list[int]()
     for index in range(len(messages) - 1, 0, -1):
         kept += message_tokens(messages[index])
@@ -27,12 +30,28 @@ def choose_cut(messages: Sequence[Message], keep_tokens: int, at_most: int | Non
             if kept >= keep_tokens:
                 break
     # a conversation smaller than what would be kept is cut before its last exchange
-    place = min(places, default=0) if kept >= keep_tokens else max(places, default=0)
-    if at_most is not None:
-        place = _within(messages, place, at_most)
-    folded = [m for m in messages[:place] if not (isinstance(m, UserMessage) and m.origin == "summary")]
-    worthwhile = any(not isinstance(m, UserMessage) for m in folded)
-    return place if worthwhile else 0
+    last = min(max(places, default=0), _unread_exchange(messages))
+    chosen = min(last, min(places, default=0)) if kept >= keep_tokens else last
+    others = [at for at in reversed(places) if chosen < at <= last] if keep_less else []
+    for place in (chosen, *others):
+        cut = place if at_most is None else _within(messages, place, at_most)
+        if _is_worthwhile(messages[:cut]):
+            return cut
+    return 0
+
+
+def _unread_exchange(messages: Sequence[Message]) -> int:
+    """Return where the exchange begins whose results the model has not seen; the number of messages if there is
+    none."""
+    for at in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[at], AssistantMessage):
+            return at if isinstance(messages[min(at + 1, len(messages) - 1)], ToolResult) else len(messages)
+    return len(messages)
+
+
+def _is_worthwhile(older: Sequence[Message]) -> bool:
+    """Return True if there is more to compact than the user's messages and earlier summaries."""
+    return any(not isinstance(message, UserMessage) for message in older)
 
 
 def _within(messages: Sequence[Message], place: int, at_most: int) -> int:

@@ -18,6 +18,7 @@ from agent_cli.protocol.events import (
 )
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from agent_cli.protocol.operations import Compact, Rewind, Steer, UserInput
+from agent_cli.protocol.usage import Usage
 from agent_cli.session import history
 from tests.engine.harness import Engine, engine
 from tests.model.scripted import Entry, Gate, ScriptedModel, call, fail, say
@@ -312,6 +313,39 @@ def test_what_is_still_sent_is_not_offered_for_recall() -> None:
     answers = [AssistantMessage(id=f"a{call.id}", text="", calls=(call,)) for call in calls]
     said = facts([answers[0], results[0], answers[1], results[1]], (), {}, "", (), 4_000, sent=2)
     assert "c0: read_file" in said and "c1: read_file" not in said
+
+
+async def test_the_older_of_two_large_exchanges_is_summarized_and_the_newer_stays(tmp_path: Path) -> None:
+    """The newer one alone is a little less than the part that is usually kept, and a hint follows it."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("data " * 20 + "\n") * 100, encoding="utf-8")
+
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return say("S: looked at both")
+        number = len(it.model.requests)
+        if number > 2:
+            return say("done")
+        parts = [call("read_file", path="big", offset=at, limit=33) for at in (1, 34)]
+        return say(*parts, usage=Usage(input=2_000 if number == 1 else 9_000, output=10))
+
+    model = ScriptedModel(then=reply, context_window=16_000)  # type: ignore[arg-type]
+    async with engine(tmp_path, model=model, compact_at=0.8) as it:
+        await it.prompt("look at all of it")
+        assert [event.how for event in it.of(Compacted)] == ["summary"]
+        sent = texts(it)
+        assert "S: looked at both" in sent[0] and len([text for text in sent if "data data" in text]) == 2
+
+
+def test_results_that_the_model_has_not_seen_are_not_cut_off_before_a_hint() -> None:
+    def exchange(number: int) -> list[AssistantMessage | ToolResult]:
+        call = ToolCall(f"c{number}", "t", "{}")
+        result = ToolResult(id=f"r{number}", call_id=call.id, tool="t", status="ok", text="z" * 400)
+        return [AssistantMessage(id=f"a{number}", text="", calls=(call,)), result]
+
+    prompt, hint = UserMessage(id="u", text="x"), UserMessage(id="h", text="Continue.", origin="hint")
+    assert choose_cut([prompt, *exchange(1), *exchange(2), hint], 1_000) == 3
+    assert choose_cut([prompt, *exchange(1), hint], 1_000) == 0
 
 
 def test_a_cut_never_parts_a_call_from_its_result() -> None:
