@@ -69,6 +69,8 @@ class Compactor:
         self._services = services
         self._not_below = 0
         self._failures = 0
+        self.is_summarizing = False
+        """True while the model writes a summary."""
         self._draft: CompactionSaved | None = None
         """A previewed compaction that is not in force yet."""
 
@@ -247,11 +249,14 @@ class Compactor:
             [*older, UserMessage(id="compact", text=_instruction(focus), origin="hint")]
         )
         request = msgspec.structs.replace(request, may_call=False)
+        self.is_summarizing = True
         try:
             answer, _ = await self._services.caller.call(request, scope, kind="summary", step=0)
         except (ModelError, OverBudget) as error:
             scope.notice(f"The conversation could not be summarized ({error}).")
             return ""
+        finally:
+            self.is_summarizing = False
         if not answer.text.strip() or answer.finish not in ("stop", "unknown"):
             scope.notice("The conversation could not be summarized (no usable answer).")
             return ""

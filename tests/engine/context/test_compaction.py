@@ -87,10 +87,12 @@ async def test_guidance_typed_while_a_summary_is_written_reaches_the_next_reques
     async with engine(tmp_path, model=model, compact_at=0.8) as it:
         submission = await it.submit(UserInput("red please"))
         await asyncio.wait_for(it.model.hanging.wait(), 60)
+        assert it.agent.snapshot().busy and it.agent.snapshot().compacting
         await it.do(Steer("no, blue"))
         typed.set()
         await it.until_ended(submission)
         summaries = [at for at in range(len(model.requests)) if "about to be replaced" in texts(it, at)[-1]]
+        assert not it.agent.snapshot().compacting
         assert summaries == [len(model.requests) - 2] and texts(it)[-1] == "no, blue"
 
 
