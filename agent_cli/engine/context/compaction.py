@@ -274,11 +274,14 @@ class Compactor:
 
     def _earlier_summary(self) -> str:
         """Return the text of an earlier summary, as far as it fits, for use when no new one is available."""
+        from . import compaction_facts
+
         first = self._session.visible()[0]
         if not isinstance(first, UserMessage) or first.origin != "summary":
             return ""
-        said = first.text.partition("]\n\n")[2] or first.text
-        return f"Earlier summary:\n{said[: int(self._meter.budget() * _FACTS_SHARE) * 4]}"
+        text = first.text.partition("]\n\n")[2] or first.text
+        said = compaction_facts.without_facts(text).removeprefix(_EARLIER)
+        return said and f"{_EARLIER}{said[: int(self._meter.budget() * _FACTS_SHARE) * 4]}"
 
     def _in_place_of_originals(self) -> list[Message]:
         """Return all messages that count, in the form sent for those that are sent. Others may have no text in
@@ -395,6 +398,7 @@ class Compactor:
         )
 
 
+_EARLIER = "Earlier summary:\n"
 _HEADING = (
     "[Summary of the conversation so far. Nothing is lost: search_history finds what was said, recall shows a "
     "result whole.]"

@@ -13,6 +13,17 @@ _MAX_FILES = 60
 _MAX_FAILED = 20
 _MAX_PROMPTS = 30
 _HASH_CHARS = 8
+_TITLES = (
+    "Plan:",
+    "Working directory of the next command:",
+    "Running in the background:",
+    "Files changed so far (newest first):",
+    "Failed attempts (newest first):",
+    "Files read, with the hash of what was seen (newest first):",
+    "Earlier results (newest first; recall ID shows one in full):",
+)
+"""Titles of the facts, the most important first."""
+_STARTS = tuple(f"{title}\n- " for title in _TITLES)
 _NOTE = lazy_regex(r"\[.*\]|\(no output\)")
 
 
@@ -101,19 +112,24 @@ def facts(
     kept = [result for result in results if result.turn_id not in reverted]
     changed = dict.fromkeys(change.path for result in kept for change in result.changes)
     read = {path: hash for path, hash in known_files.items() if not any(path.endswith(f"/{c}") for c in changed)}
-    sections = [
-        ("Plan:", [f"- [{item.status}] {item.text}" for item in plan]),
-        ("Working directory of the next command:", [f"- {directory}"] if directory else []),
-        ("Running in the background:", [f"- {each}" for each in running]),
-        ("Files changed so far (newest first):", [f"- {path}" for path in _newest(changed)]),
-        ("Failed attempts (newest first):", _failed(gone)),
-        (
-            "Files read, with the hash of what was seen (newest first):",
-            [f"- {path} {read[path][:_HASH_CHARS]}" for path in _newest(read)],
-        ),
-        ("Earlier results (newest first; recall ID shows one in full):", recallable(gone)[::-1]),
-    ]
-    return "\n".join(_fitting([(title, rows) for title, rows in sections if rows], room_chars))
+    rows = (
+        [f"- [{item.status}] {item.text}" for item in plan],
+        [f"- {directory}"] if directory else [],
+        [f"- {each}" for each in running],
+        [f"- {path}" for path in _newest(changed)],
+        _failed(gone),
+        [f"- {path} {read[path][:_HASH_CHARS]}" for path in _newest(read)],
+        recallable(gone)[::-1],
+    )
+    sections = [(title, lines) for title, lines in zip(_TITLES, rows, strict=True) if lines]
+    return "\n".join(_fitting(sections, room_chars))
+
+
+def without_facts(summary: str) -> str:
+    """Return a summary without the facts that accompany it and what follows them: they are put together anew."""
+    parts = summary.split("\n\n")
+    starts = (at for at in range(len(parts) - 1, -1, -1) if parts[at].startswith(_STARTS))
+    return "\n\n".join(parts[: next(starts, len(parts))])
 
 
 def _newest(names: Collection[str]) -> list[str]:

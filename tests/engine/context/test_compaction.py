@@ -339,6 +339,29 @@ async def test_the_older_of_two_large_exchanges_is_summarized_and_the_newer_stay
         assert "S: looked at both" in sent[0] and len([text for text in sent if "data data" in text]) == 2
 
 
+async def test_an_earlier_summary_is_kept_without_its_outdated_facts(tmp_path: Path) -> None:
+    """The model writes one summary, and fails to write the next two."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("data " * 20 + "\n") * 100, encoding="utf-8")
+    written = iter([say("S: the code is 4711")])
+    numbers = iter(range(100))
+
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return next(written, fail("bad_request", "no more"))
+        number = next(numbers)
+        plan = call("update_plan", items=[{"text": f"part {number}", "status": "in_progress"}])
+        read = call("read_file", path="big", offset=number + 1, limit=80)
+        return say(plan, read, usage=None) if number < 60 else say("done")
+
+    model = ScriptedModel(then=reply, context_window=12_000)  # type: ignore[arg-type]
+    async with engine(tmp_path, model=model, compact_at=0.8) as it:
+        await it.prompt("look at all of it")
+        assert [event.how for event in it.of(Compacted)].count("left_out") > 1
+        first = texts(it)[0]
+        assert first.count("4711") == first.count("Earlier summary:") == first.count("Plan:") == 1
+
+
 def test_results_that_the_model_has_not_seen_are_not_cut_off_before_a_hint() -> None:
     def exchange(number: int) -> list[AssistantMessage | ToolResult]:
         call = ToolCall(f"c{number}", "t", "{}")
