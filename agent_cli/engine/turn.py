@@ -83,7 +83,6 @@ class Turn:
         self._input = UserInput("")
         self._plans = services.permissions.mode == "plan"
         """True if the model takes the mode for plan mode."""
-        self._reductions = len(services.session.view.reductions)
 
     @property
     def steps(self) -> int:
@@ -172,10 +171,7 @@ class Turn:
             self.scope.notice(f"The instructions in {folder} apply from here on.", "info")
 
     def _plan_mode_changed(self) -> bool:
-        """Return True if plan mode has begun or ended since the model was last told of it, or if a compaction has
-        hidden which of the two it was."""
-        if (reductions := len(self._session.view.reductions)) != self._reductions:
-            self._reductions, self._plans = reductions, names_plan_mode(self._session.visible())
+        """Return True if plan mode has begun or ended since the model was last told of it."""
         was, self._plans = self._plans, self._services.permissions.mode == "plan"
         return was != self._plans
 
@@ -201,10 +197,12 @@ class Turn:
     async def _step(self) -> StopReason | None:
         """Make one model call and run its tools. Return None to continue."""
         try:
-            await self._services.compactor.reduce_if_needed(self.scope)
-            if self._plan_mode_changed():
-                self._say("hint", "Continue.", additions=self._additions())
-            await self._deliver_steers()  # those that were typed meanwhile
+            if await self._services.compactor.reduce_if_needed(self.scope):
+                self._plans = names_plan_mode(self._session.visible())
+                if self._plan_mode_changed():
+                    self._say("hint", "Continue.", additions=self._additions())
+            if self.steers:  # they were typed meanwhile
+                await self._deliver_steers()
             self._limits.count()
             try:
                 answer, message = await self._ask("main")
@@ -212,6 +210,7 @@ class Turn:
                 self._limits.count(-1)
                 if not await self._recovery.helps(error):
                     raise
+                self._plans = names_plan_mode(self._session.visible())  # the reduction may have hidden it
                 return None
         except OverBudget as error:
             self.scope.notice(f"Stopped at the limit of {error}.")

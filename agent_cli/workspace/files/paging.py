@@ -108,7 +108,8 @@ def read_part(real: str, shown: str, line: int, column: int, page_bytes: int = P
 
 def _page_of(data: bytes, shown: str, window: "_Window") -> Page:
     lines, encoding, guessed, crlf = _lines(data, shown)
-    window.count_from_start(len(lines))
+    if window.first < 0:
+        window.count_from_start(len(lines))
     for line in lines[window.first - 1 : window.first - 1 + window.limit]:
         if window.full:
             break
@@ -237,8 +238,7 @@ class _Window:
 
     def count_from_start(self, total: int) -> None:
         """Make a first line that was given from the end one from the start."""
-        if self.first < 0:
-            self.first = max(1, total + 1 + self.first)
+        self.first = max(1, total + 1 + self.first)
 
     def take(self, line: str, length: int, tail: str = "") -> None:
         """Add a line of `length`. For a long one, `line` may contain only the start, and `tail` the end."""
