@@ -93,7 +93,8 @@ class Agent:
     def snapshot(self) -> Snapshot:
         """Return the current state."""
         waiting = tuple(map(_shown, self._waiting_inputs().values()))
-        compacting = self._active is not None and self._running == ""
+        between_turns = self._active is not None and self._running == ""
+        compacting = between_turns or self.services.compactor.is_summarizing
         shown = tuple(each for each in waiting if each.text)
         return self.services.snapshots.snapshot(busy=self.is_busy, compacting=compacting, waiting=shown)
 

@@ -43,6 +43,8 @@ class Dispatcher:
         self._turn: Turn | None = None
         self._leftover = Steers()
         self._settling: asyncio.Task[tuple[FileChange, ...]] | None = None
+        self._has_completed = False
+        """True if the last turn was neither stopped nor failed."""
 
     def announce(self) -> None:
         """Emit the first event of the stream."""
@@ -76,6 +78,7 @@ class Dispatcher:
 
     async def _take_turn(self, submission: Submission, user_input: UserInput) -> None:
         self.outcomes.stop_reason = "interrupted"
+        self._has_completed = False
         self.services.models.back_to_first()
         self.services.budget.begin_input()
         if self.services.parent is None:
@@ -107,6 +110,7 @@ class Dispatcher:
             self._leave_steers(submission.id)
             self.outcomes.aborted(submission, changes, self.session.partial_text(turn.scope.turn_id))
         else:
+            self._has_completed = True
             self.bus.emit(
                 ev.TurnCompleted(
                     stop_reason=stop.reason,
@@ -161,8 +165,10 @@ class Dispatcher:
         return self._settling.result() if self._settling.done() else ()
 
     def is_full(self) -> bool:
-        """Return True if the conversation should be compacted while nobody waits."""
-        return self.services.approvals.interactive and self.services.compactor.is_due(_EARLY)
+        """Return True if the conversation should be compacted while nobody waits: not after the user has stopped
+        a turn, or the model has failed."""
+        may = self._has_completed and self.services.approvals.interactive
+        return may and self.services.compactor.is_due(_EARLY)
 
     async def between_turns(self) -> None:
         """Compact before the next prompt needs the space. A stop cancels it like any task."""

@@ -23,7 +23,7 @@ from agent_cli.session.event_bus import TurnScope
 from agent_cli.store.session_file import StoreError
 
 from .context.compaction import ContextFull
-from .context.prompt_parts import NOTHING_NEW, PromptAdditions
+from .context.prompt_parts import NOTHING_NEW, PromptAdditions, names_plan_mode
 from .context.reminders import CLOSING, CONTINUE, LOST_CALLS
 from .model_calls.budget import OverBudget
 from .model_calls.limits import Limits
@@ -82,6 +82,7 @@ class Turn:
         """Text that hooks add to the prompt."""
         self._input = UserInput("")
         self._plans = services.permissions.mode == "plan"
+        """True if the model takes the mode for plan mode."""
 
     @property
     def steps(self) -> int:
@@ -196,7 +197,12 @@ class Turn:
     async def _step(self) -> StopReason | None:
         """Make one model call and run its tools. Return None to continue."""
         try:
-            await self._services.compactor.reduce_if_needed(self.scope)
+            if await self._services.compactor.reduce_if_needed(self.scope):
+                self._plans = names_plan_mode(self._session.visible())
+                if self._plan_mode_changed():
+                    self._say("hint", "Continue.", additions=self._additions())
+            if self.steers:  # they were typed meanwhile
+                await self._deliver_steers()
             self._limits.count()
             try:
                 answer, message = await self._ask("main")
@@ -204,6 +210,7 @@ class Turn:
                 self._limits.count(-1)
                 if not await self._recovery.helps(error):
                     raise
+                self._plans = names_plan_mode(self._session.visible())  # the reduction may have hidden it
                 return None
         except OverBudget as error:
             self.scope.notice(f"Stopped at the limit of {error}.")

@@ -148,7 +148,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     sandbox: str
     busy: bool
     compacting: bool
-    """The conversation is being compacted between turns; an interrupt stops the compaction."""
+    """The model writes a summary of the conversation, or it is being compacted between turns; an interrupt stops
+    that."""
     waiting: tuple[WaitingInput, ...]
     """Input that has not begun to run or reached the model, oldest first."""
     open_calls: int

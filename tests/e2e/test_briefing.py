@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.person import Person
 from tests.e2e.world import World, finish, shell
-from tests.model.server import Call, Reply
+from tests.model.server import USAGE, Call, Reply
 
 PATCH = "*** Begin Patch\n*** Update File: part/x.py\n@@\n-x = 1\n+x = 2\n*** End Patch\n"
 
@@ -183,3 +183,26 @@ def test_the_model_knows_when_plan_mode_begins_and_ends(world: World) -> None:
         person.turn_over()
         assert len(told(3)) == 2 and len(told(4)) == 3, "at the next step, not the next prompt"
         assert told(4)[-1] == told(4)[0]
+
+
+def test_the_model_knows_of_plan_mode_after_a_compaction(world: World) -> None:
+    (world.work / "big").write_text(("word " * 16 + "\n") * 200, encoding="utf-8")
+
+    def read(offset: int, prompt_tokens: int) -> Reply:
+        calls = (Call("read_file", {"path": "big", "offset": offset}),)
+        return Reply(calls=calls, usage={**USAGE, "prompt_tokens": prompt_tokens})
+
+    wait = shell("touch begun; until [ -e go ]; do sleep 0.1; done")
+    world.script(wait, read(1, 100), read(30, 200), read(60, 20_000), Reply(text="S: read it"), Reply(text="done"))
+    window = ("--set", "providers.openai.models.mock-model.context_window=24000")
+    with Person(world, "--mode", "auto-edit", *window) as person:
+        person.type("look")
+        person.send("\r")
+        person.until((world.work / "begun").exists)
+        person.send("\x1b[Z")
+        person.wait(r"(?m)^plan ·")
+        (world.work / "go").touch()
+        person.turn_over()
+    *_, summary, last = world.bodies()
+    assert "about to be replaced" in str(summary["messages"][-1]) and "S: read it" in str(last["messages"])
+    assert str(last["messages"]).count("Mode: plan, read-only") == 1

@@ -23,6 +23,7 @@ from agent_cli.protocol.operations import (
     MarkMessage,
     Operation,
     QuestionAnswer,
+    Redo,
     Uncompact,
     Undo,
     UserInput,
@@ -301,6 +302,22 @@ async def test_a_stop_ends_what_makes_room_between_turns(tmp_path: Path) -> None
             while it.agent.snapshot().compacting:
                 await asyncio.sleep(0.005)
         assert not folds(it)
+
+
+async def test_nothing_is_summarized_after_a_turn_that_the_user_stopped(tmp_path: Path) -> None:
+    script = [say("answer " * 800, usage=None), hang()]
+    model = ScriptedModel(*script, then=lambda _: say("S", usage=None), context_window=20_000)
+    async with engine(tmp_path, model=model) as it:
+        await it.prompt(f"more {LONG}")
+        picture = it.agent.context()
+        missing = int(0.95 * picture.compact_at) - picture.tokens
+        submission = await it.submit(UserInput("word " * (missing * 4 // 5)))
+        await asyncio.wait_for(model.hanging.wait(), 60)
+        await it.do(Interrupt())
+        await it.until_ended(submission)
+        for _ in range(2):  # the second begins after what follows the first
+            await it.do(Redo())
+        assert not any(is_summary(request) for request in model.requests)
 
 
 async def test_nobody_pays_for_a_summary_after_the_last_turn_of_a_run(tmp_path: Path) -> None:

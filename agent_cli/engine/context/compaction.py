@@ -69,6 +69,8 @@ class Compactor:
         self._services = services
         self._not_below = 0
         self._failures = 0
+        self.is_summarizing = False
+        """True while the model writes a summary."""
         self._draft: CompactionSaved | None = None
         """A previewed compaction that is not in force yet."""
 
@@ -187,10 +189,10 @@ class Compactor:
         before = estimate(self._session.visible())
         is_enough = self._shorten(_SHORTEN_STEPS, scope, only_if_enough=True)
         if not is_enough and not await self._refused_by_hook("auto", scope):
-            for _ in range(_SUMMARIES):
+            for number in range(_SUMMARIES):
                 if self._is_enough() or self._failures >= _SUMMARIES:
                     break
-                if not await self._summarize("", scope):
+                if not await self._summarize("", scope, keep_less=number == 0):
                     break
             if not self._is_enough():
                 self._shorten(_SHORTEN_STEPS[-1:], scope)
@@ -211,12 +213,12 @@ class Compactor:
     def _is_enough(self) -> bool:
         return self._meter.tokens() <= self.threshold * _TARGET
 
-    def _cut(self) -> int:
+    def _cut(self, *, keep_less: bool = True) -> int:
         from . import compaction_facts
 
-        budget = self._meter.budget()
-        visible = self._session.visible()
-        return compaction_facts.choose_cut(visible, int(budget * _KEEP_SHARE), int(budget * _SUMMARIZED_SHARE))
+        budget, visible = self._meter.budget(), self._session.visible()
+        keep, at_most = int(budget * _KEEP_SHARE), int(budget * _SUMMARIZED_SHARE)
+        return compaction_facts.choose_cut(visible, keep, at_most, keep_less=keep_less)
 
     async def _refused_by_hook(self, trigger: Trigger, scope: TurnScope) -> bool:
         hooks = self._services.session_hooks
@@ -225,8 +227,10 @@ class Compactor:
             scope.notice(f"A hook refused to have the conversation compacted: {refusal}")
         return bool(refusal)
 
-    async def _summarize(self, focus: str, scope: TurnScope, trigger: Trigger = "auto") -> bool:
-        cut = self._cut()
+    async def _summarize(
+        self, focus: str, scope: TurnScope, trigger: Trigger = "auto", *, keep_less: bool = True
+    ) -> bool:
+        cut = self._cut(keep_less=keep_less)
         if cut == 0:
             return False
         older = self._session.visible()[:cut]
@@ -245,11 +249,14 @@ class Compactor:
             [*older, UserMessage(id="compact", text=_instruction(focus), origin="hint")]
         )
         request = msgspec.structs.replace(request, may_call=False)
+        self.is_summarizing = True
         try:
             answer, _ = await self._services.caller.call(request, scope, kind="summary", step=0)
         except (ModelError, OverBudget) as error:
             scope.notice(f"The conversation could not be summarized ({error}).")
             return ""
+        finally:
+            self.is_summarizing = False
         if not answer.text.strip() or answer.finish not in ("stop", "unknown"):
             scope.notice("The conversation could not be summarized (no usable answer).")
             return ""
@@ -267,11 +274,14 @@ class Compactor:
 
     def _earlier_summary(self) -> str:
         """Return the text of an earlier summary, as far as it fits, for use when no new one is available."""
+        from . import compaction_facts
+
         first = self._session.visible()[0]
         if not isinstance(first, UserMessage) or first.origin != "summary":
             return ""
-        said = first.text.partition("]\n\n")[2] or first.text
-        return f"Earlier summary:\n{said[: int(self._meter.budget() * _FACTS_SHARE) * 4]}"
+        text = first.text.partition("]\n\n")[2] or first.text
+        said = compaction_facts.without_facts(text).removeprefix(_EARLIER)
+        return said and f"{_EARLIER}{said[: int(self._meter.budget() * _FACTS_SHARE) * 4]}"
 
     def _in_place_of_originals(self) -> list[Message]:
         """Return all messages that count, in the form sent for those that are sent. Others may have no text in
@@ -388,6 +398,7 @@ class Compactor:
         )
 
 
+_EARLIER = "Earlier summary:\n"
 _HEADING = (
     "[Summary of the conversation so far. Nothing is lost: search_history finds what was said, recall shows a "
     "result whole.]"

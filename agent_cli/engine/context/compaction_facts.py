@@ -13,12 +13,26 @@ _MAX_FILES = 60
 _MAX_FAILED = 20
 _MAX_PROMPTS = 30
 _HASH_CHARS = 8
+_TITLES = (
+    "Plan:",
+    "Working directory of the next command:",
+    "Running in the background:",
+    "Files changed so far (newest first):",
+    "Failed attempts (newest first):",
+    "Files read, with the hash of what was seen (newest first):",
+    "Earlier results (newest first; recall ID shows one in full):",
+)
+"""Titles of the facts, the most important first."""
+_STARTS = tuple(f"{title}\n- " for title in _TITLES)
 _NOTE = lazy_regex(r"\[.*\]|\(no output\)")
 
 
-def choose_cut(messages: Sequence[Message], keep_tokens: int, at_most: int | None = None) -> int:
-    """Return how many of the oldest messages to compact: leave about `keep_tokens`, take at most `at_most` tokens
-    if given, and do not separate a call from its results. 0 if nothing can be compacted."""
+def choose_cut(
+    messages: Sequence[Message], keep_tokens: int, at_most: int | None = None, *, keep_less: bool = True
+) -> int:
+    """Return how many of the oldest messages to compact: leave about `keep_tokens`, or with `keep_less` at least
+    the newest exchange if that would leave everything after the prompt; take at most `at_most` tokens if given;
+    do not separate a call from its results. 0 if nothing can be compacted."""
     kept, places = 0, list[int]()
     for index in range(len(messages) - 1, 0, -1):
         kept += message_tokens(messages[index])
@@ -27,12 +41,28 @@ def choose_cut(messages: Sequence[Message], keep_tokens: int, at_most: int | Non
             if kept >= keep_tokens:
                 break
     # a conversation smaller than what would be kept is cut before its last exchange
-    place = min(places, default=0) if kept >= keep_tokens else max(places, default=0)
-    if at_most is not None:
-        place = _within(messages, place, at_most)
-    folded = [m for m in messages[:place] if not (isinstance(m, UserMessage) and m.origin == "summary")]
-    worthwhile = any(not isinstance(m, UserMessage) for m in folded)
-    return place if worthwhile else 0
+    last = min(max(places, default=0), _unread_exchange(messages))
+    chosen = min(last, min(places, default=0)) if kept >= keep_tokens else last
+    others = [at for at in reversed(places) if chosen < at <= last] if keep_less else []
+    for place in (chosen, *others):
+        cut = place if at_most is None else _within(messages, place, at_most)
+        if _is_worthwhile(messages[:cut]):
+            return cut
+    return 0
+
+
+def _unread_exchange(messages: Sequence[Message]) -> int:
+    """Return where the exchange begins whose results the model has not seen; the number of messages if there is
+    none."""
+    for at in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[at], AssistantMessage):
+            return at if isinstance(messages[min(at + 1, len(messages) - 1)], ToolResult) else len(messages)
+    return len(messages)
+
+
+def _is_worthwhile(older: Sequence[Message]) -> bool:
+    """Return True if there is more to compact than the user's messages and earlier summaries."""
+    return any(not isinstance(message, UserMessage) for message in older)
 
 
 def _within(messages: Sequence[Message], place: int, at_most: int) -> int:
@@ -82,19 +112,24 @@ def facts(
     kept = [result for result in results if result.turn_id not in reverted]
     changed = dict.fromkeys(change.path for result in kept for change in result.changes)
     read = {path: hash for path, hash in known_files.items() if not any(path.endswith(f"/{c}") for c in changed)}
-    sections = [
-        ("Plan:", [f"- [{item.status}] {item.text}" for item in plan]),
-        ("Working directory of the next command:", [f"- {directory}"] if directory else []),
-        ("Running in the background:", [f"- {each}" for each in running]),
-        ("Files changed so far (newest first):", [f"- {path}" for path in _newest(changed)]),
-        ("Failed attempts (newest first):", _failed(gone)),
-        (
-            "Files read, with the hash of what was seen (newest first):",
-            [f"- {path} {read[path][:_HASH_CHARS]}" for path in _newest(read)],
-        ),
-        ("Earlier results (newest first; recall ID shows one in full):", recallable(gone)[::-1]),
-    ]
-    return "\n".join(_fitting([(title, rows) for title, rows in sections if rows], room_chars))
+    rows = (
+        [f"- [{item.status}] {item.text}" for item in plan],
+        [f"- {directory}"] if directory else [],
+        [f"- {each}" for each in running],
+        [f"- {path}" for path in _newest(changed)],
+        _failed(gone),
+        [f"- {path} {read[path][:_HASH_CHARS]}" for path in _newest(read)],
+        recallable(gone)[::-1],
+    )
+    sections = [(title, lines) for title, lines in zip(_TITLES, rows, strict=True) if lines]
+    return "\n".join(_fitting(sections, room_chars))
+
+
+def without_facts(summary: str) -> str:
+    """Return a summary without the facts that accompany it and what follows them: they are put together anew."""
+    parts = summary.split("\n\n")
+    starts = (at for at in range(len(parts) - 1, -1, -1) if parts[at].startswith(_STARTS))
+    return "\n\n".join(parts[: next(starts, len(parts))])
 
 
 def _newest(names: Collection[str]) -> list[str]:

@@ -106,15 +106,26 @@ def _folder_facts(given: "PromptSources", header: Header, said: Container[str]) 
         yield "Further folders", ", ".join(folders) or "none"
 
 
+def _told_facts(messages: Iterable[Message]) -> dict[str, str]:
+    """Return name → the last line sent for each fact."""
+    latest: dict[str, str] = {}
+    for message in messages:
+        if isinstance(message, UserMessage):
+            for line in message.context.partition("\n\n")[0].splitlines():
+                latest[line.partition(":")[0]] = line
+    return latest
+
+
+def names_plan_mode(messages: Iterable[Message]) -> bool:
+    """Return True if the last mode that the messages name is plan mode."""
+    return _told_facts(messages).get("Mode") == f"Mode: {_READ_ONLY}"
+
+
 def _new_facts(
     given: "PromptSources", mode: Mode, earlier: Iterable[Message], header: Header, others: Mapping[str, str]
 ) -> str:
     """Return a line for each fact that differs from the last one sent."""
-    latest: dict[str, str] = {}
-    for message in earlier:
-        if isinstance(message, UserMessage):
-            for line in message.context.partition("\n\n")[0].splitlines():
-                latest[line.partition(":")[0]] = line
+    latest = _told_facts(earlier)
     facts = {
         "Date": time.strftime("%Y-%m-%d"),
         "Git": _branch(given.root),

@@ -38,7 +38,7 @@ class ReadParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of `read_file`."""
 
     path: str
-    offset: Annotated[int, msgspec.Meta(description="First line, cell or page, from 1")] = 1
+    offset: Annotated[int, msgspec.Meta(description="First line, cell or page, from 1; -9: the last 9 lines")] = 1
     limit: Annotated[int, msgspec.Meta(description="Number of lines, cells or pages")] = 2000
     column: Annotated[int, msgspec.Meta(description="Only line `offset`, from this character (from 1)")] = 0
 
@@ -84,7 +84,7 @@ class ReadFile(BasicTool):
                 return await read_pdf(context, place, first, limit, self._page(context))
             if kind == "notebook" and (outcome := await self._notebook(context, place, first, limit)):
                 return outcome
-            return await self._text(context, place, size_bytes, first, limit)
+            return await self._text(context, place, size_bytes, params.offset or 1, limit)
         except FileError as error:
             raise ToolError(f"{error}{_tmp_hint(context, place.real)}") from error
         except OSError as error:

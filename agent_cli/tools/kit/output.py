@@ -22,6 +22,8 @@ MAX_RESULT_TOKENS = 12_500
 """Maximum estimated tokens of any tool's result; smaller for models with a small window."""
 PAGE_BYTES_PER_TOKEN = 0.9 * CHARS_PER_TOKEN
 """Bytes per token for a page: slightly below the limit of a result, leaving space for line numbers and notes."""
+_NOTES_TOKENS = 300
+"""Tokens left in a result for what is said about the output: its end, its file, changes."""
 _HEAD_SHARE = 0.2
 _MAX_SPILL_BYTES = 64_000_000
 _LIVE_EVERY_S = 0.05
@@ -125,7 +127,8 @@ class OutputLog:
     """Collects a command's output as it arrives; never raises, even on disk errors.
 
     `folder` receives `<name>.txt` if the output is longer than `budget` characters or continues after `close`.
-    Secrets in the file are masked.
+    Secrets in the file are masked. `max_tokens` is the limit of the result that has the output: it is cut once,
+    so that the counts of what was left out are true.
     """
 
     def __init__(
@@ -135,11 +138,13 @@ class OutputLog:
         emit: Callable[[str], None],
         budget: int = BUDGET,
         redactor: "Redactor | None" = None,
+        max_tokens: int = MAX_RESULT_TOKENS,
     ) -> None:
         self._folder = folder
         self._masking = redactor.stream() if redactor else None
         self._wanted = spill_path(folder, name)
         self._budget = budget
+        self._max_tokens = max_tokens - min(_NOTES_TOKENS, max_tokens // 2)
         self._head = ""
         self._tail = ""
         self._chars = 0
@@ -194,11 +199,14 @@ class OutputLog:
         """Return the output for the model, truncated if necessary."""
         if self._chars <= self._budget:
             return self._head
-        tail = _tail(self._tail, int(self._budget * (1 - _HEAD_SHARE)))
+        head, tail = self._head, _tail(self._tail, int(self._budget * (1 - _HEAD_SHARE)))
+        if (tokens := result_tokens(head + tail)) > self._max_tokens:
+            room = len(head + tail) * self._max_tokens // tokens
+            head, tail = _head(head, int(room * _HEAD_SHARE)), _tail(tail, int(room * (1 - _HEAD_SHARE)))
         where = opened_by(self.path) if self.path else ""
         if self.error or self._spilled_bytes >= _MAX_SPILL_BYTES:
             where = f"{where or 'nowhere'} ({self.error or 'its first 64 MB only'})"
-        return _joined(self._head, tail, self._chars, self._breaks, where)
+        return _joined(head, tail, self._chars, self._breaks, where)
 
     def goes_on(self) -> None:
         """Switch to background mode: the call returns while its command continues, and `unread` returns later
@@ -222,16 +230,19 @@ class OutputLog:
             return f"[its output cannot be read: {error.strerror or error}]"
         self._read_bytes += len(data)
         self._tail, self._unread_chars = "", 0
-        return bounded(data.decode("utf-8", "replace"), self._budget // CHARS_PER_TOKEN, opened_by(self.path))
+        return bounded(data.decode("utf-8", "replace"), self._unread_tokens(), opened_by(self.path))
 
     def _unread_end(self) -> str:
         """Return the end of the unread output when the file does not contain it, with a note on what is
         missing."""
         text, lost = self._tail, self._unread_chars - len(self._tail)
         self._tail, self._unread_chars = "", 0
-        end = bounded(text, self._budget // CHARS_PER_TOKEN, "")
+        end = bounded(text, self._unread_tokens(), "")
         where = self.error or f"{self.path} holds the first {_MAX_SPILL_BYTES // 1_000_000} MB only"
         return f"[… {counted(lost, 'character')} before this left out; {where} …]\n{end}" if lost else end
+
+    def _unread_tokens(self) -> int:
+        return min(self._budget // CHARS_PER_TOKEN, self._max_tokens)
 
     def _keep(self, text: str) -> None:
         was_short = self._chars <= self._budget

@@ -36,7 +36,8 @@ class Recall(BasicTool):
             )
         text, untrusted = found
         lines = text.removesuffix("\n").split("\n")
-        first, column = max(1, params.offset), max(0, params.column)
+        first, column = params.offset, max(0, params.column)
+        first = max(1, first if first >= 0 else len(lines) + 1 + first)
         if first > len(lines):
             raise ToolError(f"The result has {counted(len(lines), 'line')}; there is no line {first}.")
         room = int(PAGE_BYTES_PER_TOKEN * context.max_tokens())

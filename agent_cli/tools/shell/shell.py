@@ -86,7 +86,13 @@ class Shell(BasicTool):
             raise ToolError(f"{MAX_RUNNING} jobs are running already; stop one before you start another.")
         moved = [] if context.shell.enter() else ["the working directory was gone: back in the workspace root"]
         came_from, altered = context.shell.cwd, context.shell.altered if context.leaves else ()
-        log = OutputLog(context.spill_dir, context.call_id, context.emit, redactor=context.redactor)
+        log = OutputLog(
+            context.spill_dir,
+            context.call_id,
+            context.emit,
+            redactor=context.redactor,
+            max_tokens=context.max_tokens(),
+        )
         begun = time.monotonic()
         start = None
         try:

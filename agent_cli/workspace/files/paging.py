@@ -19,6 +19,8 @@ _COUNTED_BYTES = 256_000_000
 """In a larger file, lines are not counted to the end, and the part beyond is not searched."""
 _MAX_SCAN_BYTES = 2_000_000_000
 _NUMBER_BYTES = 8
+_BEYOND = 1 << 62
+"""A line that no file has."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -58,16 +60,22 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def read_page(real: str, shown: str, first: int, limit: int, page_bytes: int = PAGE_BYTES) -> Page:
-    """Return lines `first` to `first + limit - 1`, or as many as fit a page.
+    """Return lines `first` to `first + limit - 1`, or as many as fit a page. A negative `first` counts from the
+    end: -1 is the last line.
 
     Raises:
-        FileError: not a regular file, not permitted, or not text.
+        FileError: not a regular file, not permitted, not text, or too large to count from the end.
     """
     window = _Window(first, limit, page_bytes)
     fd, status = open_regular(real, shown)
     try:
         if status.st_size <= _SMALL_BYTES:
             return _page_of(b"".join(chunks(fd, _SMALL_BYTES * 2)), shown, window)
+        if first < 0:
+            if status.st_size > _COUNTED_BYTES:
+                raise FileError(f"{shown} is too large to count its lines from the end; use `tail` in a command")
+            window.count_from_start(_page_by_scan(fd, status.st_size, shown, _Window(_BEYOND, 1, 0)).total or 0)
+            os.lseek(fd, 0, os.SEEK_SET)
         return _page_by_scan(fd, status.st_size, shown, window)
     finally:
         os.close(fd)
@@ -100,6 +108,8 @@ def read_part(real: str, shown: str, line: int, column: int, page_bytes: int = P
 
 def _page_of(data: bytes, shown: str, window: "_Window") -> Page:
     lines, encoding, guessed, crlf = _lines(data, shown)
+    if window.first < 0:
+        window.count_from_start(len(lines))
     for line in lines[window.first - 1 : window.first - 1 + window.limit]:
         if window.full:
             break
@@ -225,6 +235,10 @@ class _Window:
         self.longest = min(MAX_LINE, page_bytes // 8)
         self.tail = self.longest // 4
         self._room = page_bytes
+
+    def count_from_start(self, total: int) -> None:
+        """Make a first line that was given from the end one from the start."""
+        self.first = max(1, total + 1 + self.first)
 
     def take(self, line: str, length: int, tail: str = "") -> None:
         """Add a line of `length`. For a long one, `line` may contain only the start, and `tail` the end."""

@@ -1,6 +1,7 @@
 """What happens beside the loop: reminders, the end that a tool announces, results that are too long, jobs."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,19 @@ async def test_a_small_window_gets_small_results(tmp_path: Path) -> None:
         await it.prompt("go")
         (finished,) = it.of(ToolCallFinished)
         assert result_tokens(finished.text) < 1_100
+
+
+@pytest.mark.parametrize("window", [16_000, 200_000])
+async def test_output_that_is_cut_for_its_tokens_counts_all_lines(tmp_path: Path, window: int) -> None:
+    line = "seq 1 20000 | sed 's/^/строка строка строка /'"
+    model = ScriptedModel(say(call("shell", command=line)), say("done"), context_window=window)
+    async with engine(tmp_path, model=model, mode="yolo") as it:
+        await it.prompt("go")
+        text = it.of(ToolCallFinished)[-1].text
+        left_out, all_lines, kept = re.findall(r"(\d+) of (\d+) lines .* whole output is in (\S+)", text)[0]
+        assert int(left_out) + text.count("строка ") // 3 == int(all_lines) == 20_000
+        assert Path(kept).read_text(encoding="utf-8").count("\n") == 20_000
+        assert text.count("left out here") == 1 and result_tokens(text) <= it.context.max_tokens()
 
 
 def test_a_shortened_result_says_how_to_have_it_back() -> None:

@@ -1,5 +1,6 @@
 """Reducing the conversation: smaller or said, never the current request, originals kept."""
 
+import asyncio
 from itertools import takewhile
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from agent_cli.protocol.events import (
     TurnFailed,
 )
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from agent_cli.protocol.operations import Compact, Rewind
+from agent_cli.protocol.operations import Compact, Rewind, Steer, UserInput
+from agent_cli.protocol.usage import Usage
 from agent_cli.session import history
 from tests.engine.harness import Engine, engine
-from tests.model.scripted import Entry, ScriptedModel, call, fail, say
+from tests.model.scripted import Entry, Gate, ScriptedModel, call, fail, say
 
 
 def texts(it: Engine, request: int = -1) -> list[str]:
@@ -67,6 +69,31 @@ async def test_a_long_turn_with_one_prompt_is_reduced_and_keeps_the_prompt(tmp_p
         for request in model.requests:
             assert any(m.text == "look at all of it, carefully" for m in request.messages)
         assert sum(map(len, texts(it))) < 4 * 12_000
+
+
+async def test_guidance_typed_while_a_summary_is_written_reaches_the_next_request(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("data " * 20 + "\n") * 100, encoding="utf-8")
+    typed = asyncio.Event()
+
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return say("S: looked at parts", Gate(typed), usage=None)
+        if any(message.text == "no, blue" for message in request.messages):  # type: ignore[attr-defined]
+            return say("blue")
+        return say(call("read_file", path="big", offset=len(it.model.requests)), usage=None)
+
+    model = ScriptedModel(then=reply, context_window=12_000)  # type: ignore[arg-type]
+    async with engine(tmp_path, model=model, compact_at=0.8) as it:
+        submission = await it.submit(UserInput("red please"))
+        await asyncio.wait_for(it.model.hanging.wait(), 60)
+        assert it.agent.snapshot().busy and it.agent.snapshot().compacting
+        await it.do(Steer("no, blue"))
+        typed.set()
+        await it.until_ended(submission)
+        summaries = [at for at in range(len(model.requests)) if "about to be replaced" in texts(it, at)[-1]]
+        assert not it.agent.snapshot().compacting
+        assert summaries == [len(model.requests) - 2] and texts(it)[-1] == "no, blue"
 
 
 async def test_where_shortening_old_results_is_enough_no_summary_is_asked_for(tmp_path: Path) -> None:
@@ -288,6 +315,62 @@ def test_what_is_still_sent_is_not_offered_for_recall() -> None:
     answers = [AssistantMessage(id=f"a{call.id}", text="", calls=(call,)) for call in calls]
     said = facts([answers[0], results[0], answers[1], results[1]], (), {}, "", (), 4_000, sent=2)
     assert "c0: read_file" in said and "c1: read_file" not in said
+
+
+async def test_the_older_of_two_large_exchanges_is_summarized_and_the_newer_stays(tmp_path: Path) -> None:
+    """The newer one alone is a little less than the part that is usually kept, and a hint follows it."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("data " * 20 + "\n") * 100, encoding="utf-8")
+
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return say("S: looked at both")
+        number = len(it.model.requests)
+        if number > 2:
+            return say("done")
+        parts = [call("read_file", path="big", offset=at, limit=33) for at in (1, 34)]
+        return say(*parts, usage=Usage(input=2_000 if number == 1 else 9_000, output=10))
+
+    model = ScriptedModel(then=reply, context_window=16_000)  # type: ignore[arg-type]
+    async with engine(tmp_path, model=model, compact_at=0.8) as it:
+        await it.prompt("look at all of it")
+        assert [event.how for event in it.of(Compacted)] == ["summary"]
+        sent = texts(it)
+        assert "S: looked at both" in sent[0] and len([text for text in sent if "data data" in text]) == 2
+
+
+async def test_an_earlier_summary_is_kept_without_its_outdated_facts(tmp_path: Path) -> None:
+    """The model writes one summary, and fails to write the next two."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "big").write_text(("data " * 20 + "\n") * 100, encoding="utf-8")
+    written = iter([say("S: the code is 4711")])
+    numbers = iter(range(100))
+
+    def reply(request: object) -> object:
+        if "about to be replaced" in request.messages[-1].text:  # type: ignore[attr-defined]
+            return next(written, fail("bad_request", "no more"))
+        number = next(numbers)
+        plan = call("update_plan", items=[{"text": f"part {number}", "status": "in_progress"}])
+        read = call("read_file", path="big", offset=number + 1, limit=80)
+        return say(plan, read, usage=None) if number < 60 else say("done")
+
+    model = ScriptedModel(then=reply, context_window=12_000)  # type: ignore[arg-type]
+    async with engine(tmp_path, model=model, compact_at=0.8) as it:
+        await it.prompt("look at all of it")
+        assert [event.how for event in it.of(Compacted)].count("left_out") > 1
+        first = texts(it)[0]
+        assert first.count("4711") == first.count("Earlier summary:") == first.count("Plan:") == 1
+
+
+def test_results_that_the_model_has_not_seen_are_not_cut_off_before_a_hint() -> None:
+    def exchange(number: int) -> list[AssistantMessage | ToolResult]:
+        call = ToolCall(f"c{number}", "t", "{}")
+        result = ToolResult(id=f"r{number}", call_id=call.id, tool="t", status="ok", text="z" * 400)
+        return [AssistantMessage(id=f"a{number}", text="", calls=(call,)), result]
+
+    prompt, hint = UserMessage(id="u", text="x"), UserMessage(id="h", text="Continue.", origin="hint")
+    assert choose_cut([prompt, *exchange(1), *exchange(2), hint], 1_000) == 3
+    assert choose_cut([prompt, *exchange(1), hint], 1_000) == 0
 
 
 def test_a_cut_never_parts_a_call_from_its_result() -> None:

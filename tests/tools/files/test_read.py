@@ -40,6 +40,17 @@ async def test_a_page_ends_with_the_next_call(context: ToolContext, root: Path) 
         await call(context, "read_file", path="f", offset=3001)
 
 
+@pytest.mark.parametrize("count", [3_000, 500_000])
+async def test_lines_are_read_from_the_end(context: ToolContext, root: Path, count: int) -> None:
+    (root / "f").write_text("".join(f"line {n}\n" for n in range(1, count + 1)), encoding="utf-8")
+    last = await call(context, "read_file", path="f", offset=-2)
+    assert last.text == f"{count - 1}\tline {count - 1}\n{count}\tline {count}"
+    some = await call(context, "read_file", path="f", offset=-5, limit=1)
+    assert some.text.startswith(f"{count - 4}\tline {count - 4}\n[Lines {count - 4}-{count - 4} of {count} shown")
+    whole = await call(context, "read_file", path="f", offset=-2 * count, limit=1)
+    assert whole.text.startswith("1\tline 1\n")
+
+
 async def test_a_page_is_bounded_in_characters(context: ToolContext, root: Path) -> None:
     (root / "f").write_text(("x" * 99 + "\n") * 1000, encoding="utf-8")
     outcome = await call(context, "read_file", path="f")
@@ -79,6 +90,8 @@ async def test_a_huge_file_costs_a_page(context: ToolContext, root: Path) -> Non
     tracemalloc.stop()
     assert outcome.text.startswith("1\tfirst\n2\tsecond\n3\tzzz") and "too large to count" in outcome.text
     assert outcome.seen == {} and peak < 10_000_000
+    with pytest.raises(ToolError, match="too large to count its lines from the end; use `tail`"):
+        await call(context, "read_file", path="huge", offset=-3)
 
 
 async def test_a_large_file_is_counted_hashed_and_paged_by_scanning(context: ToolContext, root: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.redaction.redactor import Redactor
-from agent_cli.tools.kit.output import OutputLog, counted, file_stem, keep_whole
+from agent_cli.tools.kit.output import OutputLog, counted, file_stem, keep_whole, result_tokens
 
 
 def logged(text: str, budget: int) -> str:
@@ -56,6 +56,14 @@ def test_every_call_has_a_file_of_its_own(tmp_path: Path) -> None:
         assert path.read_text(encoding="utf-8") == f"text of {number}"
     assert file_stem("call_1.2-x") == "call_1.2-x"
     assert all(len(file_stem(name)) <= 80 and not file_stem(name).startswith(".") for name in ODD_IDS)
+
+
+async def test_output_of_a_job_is_cut_once_for_the_limit_of_its_result(tmp_path: Path) -> None:
+    log = OutputLog(tmp_path, "c", lambda _: None, max_tokens=2000)
+    log.goes_on()
+    log.feed(b"".join(b"line %d\n" % n for n in range(10_000)))
+    text = log.unread()
+    assert " of 10000 lines (" in text and 1000 < result_tokens(text) < 2000
 
 
 async def test_output_beyond_what_a_file_holds_is_counted(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ async def test_some_lines_can_be_asked_for_and_are_called_old(context: ToolConte
     context = msgspec.structs.replace(context, recall={"c": ("a\nb\nc\nd", "")}.get)
     text = (await call(context, "recall", id="c", offset=2, limit=2)).text
     assert text == 'b\nc\n[Lines 2-3 of 4, as it was then. To continue: recall {"id":"c","offset":4}]'
+    text = (await call(context, "recall", id="c", offset=-3, limit=2)).text
+    assert text.startswith("b\nc\n[Lines 2-3 of 4")
 
 
 async def test_an_unknown_call_and_a_line_beyond_the_end_are_told(context: ToolContext) -> None:
