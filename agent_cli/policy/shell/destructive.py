@@ -194,7 +194,7 @@ _OUTPUTS = {
     "tar": "-C|--directory",
     "unzip": "-d",
 }
-"""Options that are followed by the file or folder a program writes."""
+"""Options with the file or folder that a program writes, in the same word or in the next."""
 _VALUED = {"truncate": "-s", "mkdir": "-m", "touch": "-[dtr]"}
 """Options whose value, no file that is written, is the next word."""
 _TARGET_DIRECTORY = tuple("--target-directory"[:end] for end in range(3, 19))
@@ -400,7 +400,8 @@ def written_targets(command: SimpleCommand) -> list[str]:
     if which is None:
         argv = command.argv
         names = _OUTPUTS.get(name, "(?!)")
-        return [value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(names, flag)]
+        joined = [found[1] for word in argv if (found := re.fullmatch(rf"(?:{names})=?(.+)", word))]
+        return joined + [value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(names, flag)]
     targets = [word.text for word in operands(command)]
     if which == "last":
         targets = targets[-1:]

@@ -12,6 +12,8 @@ from tests.rows import each_row
         "cp x .git", "cp -r hooks .git/", "mv hooks .git", "rsync -a hooks .git/", "ln -s x .git", "unzip x -d .git", "tar xf x -C .git",
         "cp x .vscode/tasks.json", "tee sub/.envrc", "sed -i s/a/b/ .claude/settings.json", "mv a .idea", "rm -r .husky", "echo x > .hg/hgrc",
         "cp x sub/.hg/hgrc", "tee .sl/config", "cp x HEAD",
+        "tar --directory=.git -xf x.tar", "tar -C.git -xf x.tar", "curl --output=.vscode/tasks.json https://x.y",
+        "curl -fsSLo.envrc https://x.y", "unzip x -d.git",
         "cp --target-directory .vscode x", "mv --targ=.idea a b", "install -t.zed a", "cp -t .claude a b",
     ],
 )  # fmt: skip
