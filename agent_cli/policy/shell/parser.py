@@ -10,7 +10,7 @@ A loop over known words (`for f in a *.py; do head "$f"; done`) is read as its c
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import dropwhile
 from typing import Literal
 
@@ -80,7 +80,7 @@ class Word(msgspec.Struct, frozen=True):
 _DOES_NOTHING = re.compile(r"(?:\w*EDITOR|VISUAL|\w*PAGER)=(?:true|:|cat)")
 
 
-class SimpleCommand(msgspec.Struct, frozen=True):
+class SimpleCommand(msgspec.Struct, frozen=True, dict=True):
     """A program and its words. `writes` and `reads` are the files its redirections name."""
 
     words: tuple[Word, ...]
@@ -104,7 +104,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
         """True if it runs on while the line continues."""
         return self.operator == "&"
 
-    @property
+    @cached_property  # each command is looked at from many sides
     def argv(self) -> tuple[str, ...]:
         """The words as text."""
         return tuple(word.text for word in self.words)

@@ -178,7 +178,7 @@ def _has_block(script: str, depth: int) -> bool:
 
 def program(command: SimpleCommand) -> str:
     """Return the name of the program without its directory."""
-    return command.argv[0].rsplit("/", 1)[-1] if command.words else ""
+    return command.words[0].text.rsplit("/", 1)[-1] if command.words else ""
 
 
 def normalize(command: SimpleCommand) -> tuple[str, ...]:

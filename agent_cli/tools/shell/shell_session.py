@@ -31,6 +31,14 @@ _DECLARED = lazy_regex(
     rb"|(\((?:[^\"'()$]|\$(?!')|\"(?:[^\"\\]|\\.)*\"|\$?'(?:[^'\\]|\\.)*')*\))))?\n",
     re.DOTALL,
 )
+_VOLATILE = lazy_regex(
+    rb"^declare -(?:\S+ (?:_|AGENT_CALL)|[^\sx]+ (?:S?RANDOM|SECONDS|EPOCH(?:SECONDS|REALTIME)|LINENO|HISTCMD"
+    rb"|PIPESTATUS|PPID|BASHPID|BASH_(?:ARGC|ARGV0?|COMMAND|EXECUTION_STRING|LINENO|SOURCE|SUBSHELL)))"
+    rb"(?:=(?:\"(?:[^\"\\]|\\.)*\"|\$'(?:[^'\\]|\\.)*'|\([^\n\\]*\)))?\n",
+    re.DOTALL | re.MULTILINE,
+)
+"""Matches variables that differ in each shell. None of them lasts; without them, most reports are like the one
+before and are not parsed anew."""
 _ESCAPED = lazy_regex(rb"\\([\\\"$`\n])")
 _FUNCTION = lazy_regex(rb"([^\s;&|(){}]+)\s*\(\)|\bfunction\s+([^\s;&|(){}]+)")
 """Matches whatever may define a function: possibly too much, never too little."""
@@ -66,9 +74,9 @@ class ShellState(msgspec.Struct, frozen=True):
     """Exit codes of the parts of the last pipeline."""
     cwd: str
     """Working directory; empty if it no longer existed."""
-    env: dict[str, str]
+    env: Mapping[str, str]
     """Exported variables."""
-    local: dict[str, bytes]
+    local: Mapping[str, bytes]
     """Variables that are not exported, each as its declaration."""
     functions: bytes
 
@@ -109,7 +117,7 @@ class _Lasting(NamedTuple):
     cwd: Path
     came_from: str
     env: dict[str, str]
-    local: dict[str, bytes]
+    local: Mapping[str, bytes]
     functions: bytes
 
 
@@ -122,13 +130,16 @@ class ShellSession:
         self._roots = with_checkouts((root, *roots))
         self._launch = {name: value for name, value in env.items() if name != "OLDPWD"}
         self._functions = b""
-        self._local: dict[str, bytes] = {}
+        self._local: Mapping[str, bytes] = {}
         self._came_from = ""
         """Where `cd -` leads; empty before the first `cd`."""
         self._path_at_start = ""
         """The PATH that the user's `BASH_ENV` has set for the last command; empty if there is none."""
         self.cwd = root
         self.env = dict(self._launch)
+        self._taken: tuple[object, ...] = ()
+        """What the last report was applied to, and what came of it: with the same again, nothing changes."""
+        self._left_out = ""
         self.pipe: tuple[int, ...] = ()
         """Exit codes of the parts of the last pipeline, as last reported."""
 
@@ -289,10 +300,12 @@ class ShellSession:
         if (first := data.partition(b"\0")[0].partition(b"\n")[2]).startswith(b"/"):
             self.cwd = Path(os.fsdecode(first.removesuffix(b"\n")))
 
-    def _take_env(self, env: dict[str, str], start: Mapping[str, str], own: frozenset[str]) -> str:
+    def _take_env(self, env: Mapping[str, str], start: Mapping[str, str], own: frozenset[str]) -> str:
         """Apply the variables reported by the shell; `start` are those that the command started with. Variables
         added by the sandbox are not kept unless changed; variables removed by the sandbox remain for commands
         outside it."""
+        if (env, start, own, self.env) == self._taken:
+            return self._left_out
         lasting = {name: value for name, value in self.env.items() if name not in start}
         for name, value in env.items():
             told = self.env.get(name) if value == start.get(name) else value
@@ -303,7 +316,9 @@ class ShellSession:
         for name in left_out:
             del users[name]
         self.env = {name: value for name, value in self.env.items() if not _is_the_users(name)} | users
-        return f"too large to last: {', '.join(sorted(left_out))}" if left_out else ""
+        self._taken = (env, start, own, self.env)
+        self._left_out = f"too large to last: {', '.join(sorted(left_out))}" if left_out else ""
+        return self._left_out
 
 
 def _too_large(env: Mapping[str, str]) -> set[str]:
@@ -348,13 +363,14 @@ def read_report(data: bytes) -> ShellState | None:
     numbers = codes.split()
     if not numbers or not all(number.isdigit() for number in numbers) or (cwd and not cwd.startswith(b"/")):
         return None
-    if (variables := _variables(parts[1])) is None:
+    if (variables := _variables(_VOLATILE.sub(b"", parts[1]))) is None:
         return None
     pipe = tuple(int(number) for number in numbers[1:])
     return ShellState(pipe, os.fsdecode(cwd.removesuffix(b"\n")), *variables, parts[2])
 
 
-def _variables(text: bytes) -> tuple[dict[str, str], dict[str, bytes]] | None:
+@lru_cache(maxsize=4)
+def _variables(text: bytes) -> tuple[Mapping[str, str], Mapping[str, bytes]] | None:
     """Return exported variables, and others worth keeping, from the output of `declare -p`; None if it cannot be
     parsed to the end."""
     env: dict[str, str] = {}

@@ -52,6 +52,29 @@ async def test_cd_dash_leads_back_to_where_the_session_was(context: ToolContext,
     assert str(root) in await said(context, "cd -")
 
 
+async def test_a_report_like_the_one_before_and_one_that_is_not(context: ToolContext) -> None:
+    """What differs in each shell is left out before reports are compared."""
+    await said(context, "export A=1; true 'a b' | false")
+    assert (await said(context, "true\n:; echo $A")).startswith("1\n")
+    assert (await said(context, "export A=2")).startswith("(no output)")
+    assert (await said(context, "echo $A")).startswith("2\n")
+    await said(context, "export A=1")
+    assert (await said(context, "echo $A; export RANDOM=7")).startswith("1\n")
+    assert context.shell.env["A"] == "1" and "RANDOM" in context.shell.env
+    await said(context, "unset A")
+    assert (await said(context, "echo [$A]")).startswith("[]\n")
+
+
+@pytest.mark.parametrize("quoting", ["", "$'\\n'"])
+async def test_a_value_that_looks_like_variables_lasts_whole(context: ToolContext, quoting: str) -> None:
+    await said(context, f'export KEPT="$(declare -p; echo end)"{quoting}; export SUM=$(printf %s "$KEPT" | cksum)')
+    for _ in range(2):
+        assert (await said(context, '[ "$(printf %s "$KEPT" | cksum)" = "$SUM" ] && echo same')).startswith(
+            "same\n"
+        )
+    assert "\ndeclare -i RANDOM" in context.shell.env["KEPT"]
+
+
 def test_a_prompt_that_an_active_environment_has_exported_is_no_change_by_a_command(root: Path) -> None:
     session = ShellSession(root, {"PATH": os.environ["PATH"], "PS1": "(venv) $ ", "PS2": "> "})
     with closing(session.prepare()) as start:
