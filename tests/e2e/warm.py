@@ -95,6 +95,7 @@ def _server() -> socket.socket:
                 stdin=subprocess.DEVNULL, cwd=_ROOT, pass_fds=(theirs.fileno(),), env=env,
             )  # fmt: skip
         ours.settimeout(60)
+        atexit.register(ours.close)
         _links[os.getpid()] = ours
     return _links[os.getpid()]
 
