@@ -22,10 +22,10 @@ def outline_of(path: Path) -> SessionSummary | None:
     if update_summary(outline, data):
         outline.id = identity(path, outline.id)
         return outline
-    return _mended(path) if b"{" in data else None
+    return _repaired(path) if b"{" in data else None
 
 
-def _mended(path: Path) -> SessionSummary | None:
+def _repaired(path: Path) -> SessionSummary | None:
     """Return the summary of a session whose first line is damaged."""
     try:
         records = read_session(path).records

@@ -9,6 +9,7 @@ from tests.e2e.world import World, finish, shell
 from tests.model.server import USAGE, Call, Reply
 
 PATCH = "*** Begin Patch\n*** Update File: part/x.py\n@@\n-x = 1\n+x = 2\n*** End Patch\n"
+WAIT = "touch begun; until [ -e go ]; do sleep 0.1; done"
 
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])
@@ -156,9 +157,19 @@ def test_folders_made_in_an_open_state_folder_are_the_user_s_alone(world: World)
     assert [path for path in made if path.stat().st_mode & 0o077] == []
 
 
+def plan_during(person: Person, world: World, prompt: str) -> None:
+    """Ask, and begin plan mode while the command `WAIT` runs."""
+    person.type(prompt)
+    person.send("\r")
+    person.until((world.work / "begun").exists)
+    person.send("\x1b[Z")
+    person.wait(r"(?m)^plan ·")
+    (world.work / "go").touch()
+    person.turn_over()
+
+
 def test_the_model_knows_when_plan_mode_begins_and_ends(world: World) -> None:
-    wait = "touch begun; until [ -e go ]; do sleep 0.1; done"
-    world.script(*(Reply(text=text) for text in ("one", "two", "three")), shell(wait), Reply(text="four"))
+    world.script(*(Reply(text=text) for text in ("one", "two", "three")), shell(WAIT), Reply(text="four"))
 
     def told(request: int) -> list[str]:
         said = (str(each["content"]) for each in world.bodies()[request]["messages"] if each["role"] == "user")
@@ -174,13 +185,7 @@ def test_the_model_knows_when_plan_mode_begins_and_ends(world: World) -> None:
         assert [line[:12] for line in told(2)] == ["Mode: plan, ", "Mode: no lon"]
         person.send("\x1b[Z")
         person.wait(r"(?m)^auto-edit ·")
-        person.type("fourth")
-        person.send("\r")
-        person.until((world.work / "begun").exists)
-        person.send("\x1b[Z")
-        person.wait(r"(?m)^plan ·")
-        (world.work / "go").touch()
-        person.turn_over()
+        plan_during(person, world, "fourth")
         assert len(told(3)) == 2 and len(told(4)) == 3, "at the next step, not the next prompt"
         assert told(4)[-1] == told(4)[0]
 
@@ -192,17 +197,12 @@ def test_the_model_knows_of_plan_mode_after_a_compaction(world: World) -> None:
         calls = (Call("read_file", {"path": "big", "offset": offset}),)
         return Reply(calls=calls, usage={**USAGE, "prompt_tokens": prompt_tokens})
 
-    wait = shell("touch begun; until [ -e go ]; do sleep 0.1; done")
-    world.script(wait, read(1, 100), read(30, 200), read(60, 20_000), Reply(text="S: read it"), Reply(text="done"))
+    world.script(
+        shell(WAIT), read(1, 100), read(30, 200), read(60, 20_000), Reply(text="S: read it"), Reply(text="done")
+    )
     window = ("--set", "providers.openai.models.mock-model.context_window=24000")
     with Person(world, "--mode", "auto-edit", *window) as person:
-        person.type("look")
-        person.send("\r")
-        person.until((world.work / "begun").exists)
-        person.send("\x1b[Z")
-        person.wait(r"(?m)^plan ·")
-        (world.work / "go").touch()
-        person.turn_over()
+        plan_during(person, world, "look")
     *_, summary, last = world.bodies()
     assert "about to be replaced" in str(summary["messages"][-1]) and "S: read it" in str(last["messages"])
     assert str(last["messages"]).count("Mode: plan, read-only") == 1

@@ -8,6 +8,8 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from ..rules.path_verdict import Policy
 from .destructive import INTERPRETERS, pieces_of
 from .git_needs import OWN_VERBS, folder_of
@@ -15,11 +17,11 @@ from .parser import SimpleCommand
 from .wrappers import PACKAGE_MANAGERS, SHELLS, git_settings, normalize, option_values, program
 
 _RUN_TEXT = frozenset("awk gawk mawk nawk vim vi nvim view ex ed emacs tmux screen expect gdb m4 sed".split())
-_GIVEN = re.compile(r"-\w*[FeI]|--[\w-]+=(exec=)?")
+_GIVEN = lazy_regex(r"-\w*[FeI]|--[\w-]+=(exec=)?")
 """Options of tar and rsync before a program to run."""
-_SED_COMMAND = re.compile(r"(?:^|[\s;{}\d$!/])e\s+")
+_SED_COMMAND = lazy_regex(r"(?:^|[\s;{}\d$!/])e\s+")
 """Text before a command that sed runs."""
-_SED_EVALUATES = re.compile(r"([/|,#])[gpiImM\d]*e[gpiImM\d]*\s*(?:$|[;}\n])")
+_SED_EVALUATES = lazy_regex(r"([/|,#])[gpiImM\d]*e[gpiImM\d]*\s*(?:$|[;}\n])")
 """End of `s///e`, which runs its result."""
 _MOST_TEXTS = 2_000
 
@@ -87,8 +89,8 @@ Read = Callable[[str], str]
 
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _JUSTFILES = ("justfile", "Justfile", ".justfile", "JUSTFILE")
-_TARGET = re.compile(r"([^\s:#=][^:=#]*)::?(?!=)([^=]*)")
-_RECIPE = re.compile(r"@?([A-Za-z_][\w-]*)([^:]*):(?!=)(.*)")
+_TARGET = lazy_regex(r"([^\s:#=][^:=#]*)::?(?!=)([^=]*)")
+_RECIPE = lazy_regex(r"@?([A-Za-z_][\w-]*)([^:]*):(?!=)(.*)")
 _OF_ITSELF = ("install", "i", "ci", "add", "pack", "publish", "version", "rebuild", "link")
 """Verbs of package managers that run lifecycle scripts."""
 _LIFECYCLE = (

@@ -4,6 +4,8 @@ client is told, in words or in a file of statements."""
 import re
 from collections.abc import Callable
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from .parser import SimpleCommand
 
 QUOTE = frozenset("echo printf git gh grep rg man which type".split())
@@ -16,7 +18,7 @@ DROPS = (
 )
 CLIENTS = frozenset("psql mysql mariadb sqlite3 mongosh duckdb clickhouse-client cqlsh sqlcmd".split())
 """Programs that run what they are told, or read, in a database."""
-_STATEMENTS = re.compile(r"[^\s'\"=]+\.(?:sql|ddl|js)\b")
+_STATEMENTS = lazy_regex(r"[^\s'\"=]+\.(?:sql|ddl|js)\b")
 """Files of what a database is told."""
 EMPTIES: dict[str, str] = {
     **dict.fromkeys(CLIENTS, DROPS),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from agent_cli.protocol.actions import Reach
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
 from ..rules.globs import globs_meet
@@ -420,7 +421,7 @@ def written_targets(command: SimpleCommand) -> list[str]:
 _VERBS = ("reset", "checkout", "restore", "switch", "stash", "clean", "read-tree", "rm")
 
 
-_UNREAD = re.compile(rf"\bgit\b.*\b(?:{'|'.join(_VERBS)})\b", re.DOTALL)
+_UNREAD = lazy_regex(rf"\bgit\b.*\b(?:{'|'.join(_VERBS)})\b", re.DOTALL)
 
 
 def discards_git_state(line: str) -> bool:
@@ -448,7 +449,7 @@ def _forgets(words: tuple[str, ...]) -> bool:
     return pattern is None or re.search(pattern, f" {' '.join(words[2:])} ") is not None
 
 
-INTERPRETERS = re.compile(
+INTERPRETERS = lazy_regex(
     r"python[\d.]*|pypy\d*|node|nodejs|deno|bun|perl|ruby|php|lua|Rscript|julia|osascript|tclsh|groovy|ghci"
     r"|irb|ipython"
 )
@@ -457,14 +458,14 @@ _RUN_THEIR_OWN = frozenset(
     " sqlite3 m4 zip rsync nmap socat ssh git".split()
 )
 _SEARCHING = frozenset("man less more fd fdfind rg".split())
-_LIST = re.compile(r"""(["'])\s*,\s*\1""")
-_ENDS = re.compile(r"""["'`\n;|&(){}!\[\]]+|\\n""")
-_DELETING_TREES = re.compile(
+_LIST = lazy_regex(r"""(["'])\s*,\s*\1""")
+_ENDS = lazy_regex(r"""["'`\n;|&(){}!\[\]]+|\\n""")
+_DELETING_TREES = lazy_regex(
     r"rmtree|rm_rf|rm_r\b|remove_entry|removedirs|remove_tree|deltree|rimraf|removeSync|emptyDir|rm(dir)?Sync"
     r"|fs\.rm\b|\brm\s+-\w*[rRf]|\bmkfs|\bshred\s|>\s*/dev/sd|\bdd\s+\S*of=|\bsudo\s|:!\s*rm\b|exec=\s*rm\b"
     r"|exec\w*=['\"]?rm\b|delete_all|DROP\s+(TABLE|DATABASE)|FileUtils\.rm|Remove-Item"
 )
-_DELETING_FILES = re.compile(r"\bunlink|os\.remove|\.rmdir\(|rename\(|truncate\(|\.rm\(|File\.delete|rmdir\s")
+_DELETING_FILES = lazy_regex(r"\bunlink|os\.remove|\.rmdir\(|rename\(|truncate\(|\.rm\(|File\.delete|rmdir\s")
 
 
 def destroys_by_code(command: SimpleCommand, is_confined: bool) -> str:

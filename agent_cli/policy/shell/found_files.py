@@ -10,6 +10,8 @@ from itertools import pairwise, takewhile
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from ..rules.path_verdict import Policy
 from .parser import SimpleCommand, Word
 from .readonly_commands import READERS, Reading, reading
@@ -30,7 +32,7 @@ _NAMES_ONLY: dict[str, str] = {
 }
 """Programs that print names of files in the folders they are given → the words they may have for that."""
 _ACTIONS = ("-exec", "-print", "-print0")
-_TESTS_OF_NAMES = re.compile(r"-i?(?:name|path) x(?: -or? -i?(?:name|path) x)*")
+_TESTS_OF_NAMES = lazy_regex(r"-i?(?:name|path) x(?: -or? -i?(?:name|path) x)*")
 _UNSPLIT = frozenset(("-0", "--null", "-0r", "-r0"))
 """Options of xargs with which it takes each name as it is."""
 _NAME_LINKS = ("git", "ls")

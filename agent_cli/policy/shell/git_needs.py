@@ -8,12 +8,14 @@ from functools import partial
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from ..rules.path_verdict import Policy
 from .parser import SimpleCommand, Word
 from .sandbox_needs import NETWORK_NEEDED, SandboxNeed
 from .wrappers import git_settings, normalize, option_values
 
-_SETTINGS = re.compile(
+_SETTINGS = lazy_regex(
     r"^ (?:config (?!.*(?:-f|--file|--blob)[ =]|.*--get)"
     r"(?:(?:-\S+ )*(?:set|unset|edit|re\S+-section|[^- ]\S*\.\S+ \S)"
     r"|(?:.* )?(?:--unset\S*|--add|--replace-all|--re\S+-section|--edit|-e) )"
@@ -28,7 +30,7 @@ _SETTINGS = re.compile(
 _UNSIGNED = frozenset(
     "--no-gpg-sign --no-sign --ff-only --abort --quit --show-current-patch --edit-todo -d --delete".split()
 )
-_ON = re.compile(r"true|yes|on|[1-9]\d*", re.I)
+_ON = lazy_regex(r"true|yes|on|[1-9]\d*", re.I)
 _COMMITTING = frozenset("commit merge cherry-pick revert rebase am pull".split())
 OWN_VERBS = frozenset(
     "add am annotate apply archive bisect blame branch bundle cat-file check-ignore checkout cherry"
@@ -40,7 +42,7 @@ OWN_VERBS = frozenset(
 )
 """Verbs for which git takes no alias."""
 _MOST_ALIASES = 5
-_SSH = re.compile(r"ssh://|(?!\w+://)(?:[\w.-]+@)?[\w.-]+:(?!\d+/)[^\\]")
+_SSH = lazy_regex(r"ssh://|(?!\w+://)(?:[\w.-]+@)?[\w.-]+:(?!\d+/)[^\\]")
 
 
 def unaliased(part: SimpleCommand, cwd: str, policy: Policy) -> SimpleCommand:

@@ -17,6 +17,7 @@ from itertools import zip_longest
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask, Deny, Reach, Verdict, exceeds, narrowest, widest
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
 from ..rules.path_verdict import Policy, strictest, together, watched, weightiest
@@ -32,7 +33,7 @@ from .sandbox_needs import SandboxNeed, leaving_need, need_of, unread_need
 from .unread_lines import input_destroys, may_destroy
 from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, all_started_by, program, unwrap
 
-_HOST = re.compile(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
+_HOST = lazy_regex(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
 _MOST_PLACES = 4
 """Maximum number of directories in which a command may run; with more, the line is not certain."""
 _MOST_FOLDERS = 64

@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from agent_cli.protocol.actions import Allow, Ask, Verdict
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
 from ..rules.path_verdict import (
@@ -30,7 +31,7 @@ from .wrappers import program
 
 _TAIL = 16
 """Maximum number of letters in an option cluster after which a file name is looked for."""
-_OWN_PROCESS = re.compile(r"/+proc/+(?:self|thread-self)/+(?:task/+\d+/+)?(cwd|root)(?=/|$)")
+_OWN_PROCESS = lazy_regex(r"/+proc/+(?:self|thread-self)/+(?:task/+\d+/+)?(cwd|root)(?=/|$)")
 
 
 class FilesVerdict(msgspec.Struct, frozen=True):

@@ -16,44 +16,46 @@ from typing import Literal
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 MAX_LENGTH = 10_000
 
 _OPERATORS = ("&&", "||", "|&", "|", ";", "\n", "&")
 _AFTER_PLAIN_DOLLAR = frozenset(' /.,:;=%^)]|+"')
 """Before these characters no shell expands a `$` within double quotes."""
-_REDIRECTION = re.compile(r"&>>|&>|[0-9]*(?:>>|>\||>&|<&|<>|>|<)")
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_REDIRECTION = lazy_regex(r"&>>|&>|[0-9]*(?:>>|>\||>&|<&|<>|>|<)")
+_ASSIGNMENT = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _RESERVED = frozenset(
     "if then elif else fi for while until do done case esac select function coproc { } ! [[ ]] in".split()
 )
 _TIMED = ("time", "-p", "--")
 """Words after which the shell still recognizes reserved words."""
-_KEYWORD = re.compile(r"(?:for|in|do|done|if|then|elif|else|fi)(?=[ \t\n;&|<>()]|\Z)|\)")
-_SUBSHELL = re.compile(r"\((?!\()")
-_NEGATION = re.compile(r"![ \t]+(?=[A-Za-z0-9_./])")
-_LOOP_NAME = re.compile(
+_KEYWORD = lazy_regex(r"(?:for|in|do|done|if|then|elif|else|fi)(?=[ \t\n;&|<>()]|\Z)|\)")
+_SUBSHELL = lazy_regex(r"\((?!\()")
+_NEGATION = lazy_regex(r"![ \t]+(?=[A-Za-z0-9_./])")
+_LOOP_NAME = lazy_regex(
     r"(?!\w*(?:path|proxy|npm|config|argv|prompt|status|psvar|histchars))[a-z][a-z0-9_]*(?=[ \t])"
 )
 """Names of loop variables: none that a shell or a program reads."""
-_LOOP_VALUE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
-_EXIT_CODE = re.compile(r"\$(?:\?|\{\?\}|\{PIPESTATUS\[[0-9@*]\]\})")
+_LOOP_VALUE = lazy_regex(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_EXIT_CODE = lazy_regex(r"\$(?:\?|\{\?\}|\{PIPESTATUS\[[0-9@*]\]\})")
 """Exit codes, which are numbers: certain enough where they are printed."""
-_RANGE = re.compile(
+_RANGE = lazy_regex(
     r"(?:\{(?P<first>0|[1-9]\d{0,3})\.\.(?P<last>0|[1-9]\d{0,3})\}"
     r"|\$\((?P<seq>seq (?:(?P<low>\d{1,4}) )?(?P<high>\d{1,4}))\))(?=[ \t\n;])",
     re.ASCII,
 )
 """Numbers to loop over."""
-_TEST = re.compile(r"\[\[[ \t]+(?:![ \t]+)?(-[defhLrswxnz])[ \t]+")
-_TEST_END = re.compile(r"[ \t]+\]\](?=[ \t\n;&|)]|\Z)")
-_ONE_WORD = re.compile(r"[A-Za-z0-9_./:@%+,=-]+")
+_TEST = lazy_regex(r"\[\[[ \t]+(?:![ \t]+)?(-[defhLrswxnz])[ \t]+")
+_TEST_END = lazy_regex(r"[ \t]+\]\](?=[ \t\n;&|)]|\Z)")
+_ONE_WORD = lazy_regex(r"[A-Za-z0-9_./:@%+,=-]+")
 """Text that stays one word where a variable is not quoted."""
 _SETS_VARIABLES = frozenset(
     "read readarray mapfile unset export declare typeset local readonly getopts let eval source set shift wait"
     " command builtin exec trap alias enable shopt return break continue exit".split()
 )
 """Words that may change the value of a loop variable, how it is expanded, or which commands are repeated."""
-_SETS_BY_FORMAT = re.compile(r"%[^%A-Za-z]*[hjlLtz]*n")
+_SETS_BY_FORMAT = lazy_regex(r"%[^%A-Za-z]*[hjlLtz]*n")
 """A format of printf that sets a variable; its option `-v` does so too."""
 _FILTERS = frozenset("head tail sort uniq wc cut tr nl tac column grep cat".split())
 """Programs that take from their input neither commands nor names of files."""
@@ -62,7 +64,7 @@ _MOST_COMMANDS = 300
 _MOST_EXPANDED = 40_000
 """Maximum number of characters of a line's words, counted for each word of a loop."""
 _MOST_DEPTH = 4
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_UNSAFE = lazy_regex(r"[\x00-\x08\x0b-\x1f\x7f\x85\xa0\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 class Unsure(ValueError):
@@ -77,7 +79,7 @@ class Word(msgspec.Struct, frozen=True):
     """True if it holds an unquoted `*`, `?` or `[`, so that the shell may replace it with file names."""
 
 
-_DOES_NOTHING = re.compile(r"(?:\w*EDITOR|VISUAL|\w*PAGER)=(?:true|:|cat)")
+_DOES_NOTHING = lazy_regex(r"(?:\w*EDITOR|VISUAL|\w*PAGER)=(?:true|:|cat)")
 
 
 class SimpleCommand(msgspec.Struct, frozen=True, dict=True):

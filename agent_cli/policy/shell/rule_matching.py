@@ -11,6 +11,7 @@ from functools import cache
 
 import msgspec
 
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
 from ..rules.path_verdict import Policy
@@ -295,7 +296,7 @@ _NEVER = frozenset(
     " aws gcloud az gsutil".split()
 )
 """Programs whose next call may do something entirely different."""
-_CODE = re.compile(r"-[a-zA-Z]*[ceErpS]\b.*|--(eval|print|exec|execute|command|expression)(=.*)?|eval|-|-c.+|-e.+")
+_CODE = lazy_regex(r"-[a-zA-Z]*[ceErpS]\b.*|--(eval|print|exec|execute|command|expression)(=.*)?|eval|-|-c.+|-e.+")
 
 
 def _is_code(command: SimpleCommand) -> bool:

@@ -6,6 +6,7 @@ import re
 import msgspec
 
 from agent_cli.protocol.actions import Reach
+from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
 from .destructive import Cwd, operands, written_targets
@@ -195,14 +196,14 @@ _LOADS_BY_HTTP = frozenset(
     " pdm pipenv hatch conda mamba micromamba pixi cargo go gem bundle bundler composer dotnet pre-commit"
     " prek".split()
 )
-_OTHERWISE = re.compile(
+_OTHERWISE = lazy_regex(
     r" (push|publish|unpublish|login|logout|adduser|signin|yank|owner|deprecate|access|team|token|profile|org|hook"
     r"|dist-tags?|star|unstar|stage) |[ =](?!(?:git\+)?https?:)[a-z][a-z+.-]*://| [\w.-]+@[\w.-]+:"
 )
 """Words that publish in the user's name, or use another protocol."""
-_GIT_BY_HTTP = re.compile(r"^(?: -c \S+)* (?:clone|fetch|pull|ls-remote)(?= )(?=.* https?://)")
+_GIT_BY_HTTP = lazy_regex(r"^(?: -c \S+)* (?:clone|fetch|pull|ls-remote)(?= )(?=.* https?://)")
 
-_UNREAD = re.compile(
+_UNREAD = lazy_regex(
     r"(?:^|[|;&(`\n{]|\b(?:do|then|else|time|exec|command|env|sudo)\s)\s{0,9}(?:\S{0,99}/)?(?:curl|wget|ssh|scp"
     r"|sftp|gh|ncat|nc|aria2c|git\s{1,9}(?:-\S{1,99}\s{1,9}){0,5}(?:push|pull|fetch|clone|ls-remote)|(?:npm|pnpm"
     r"|yarn|bun)\s{1,9}(?:i|ci|install|add|update)|(?:\S{0,99}python[\d.]*\s{1,9}-m\s{1,9})?pip3?\s{1,9}(?:install"
@@ -211,9 +212,9 @@ _UNREAD = re.compile(
 )
 
 
-_END_OF_COMMAND = re.compile(r"[;&|\n)`]")
-_AT_HOME = re.compile(r"(?:https?://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?(?:[/?#].*)?")
-_ELSEWHERE = re.compile(r"://|^[^@-].*\.[A-Za-z]|@.*:")
+_END_OF_COMMAND = lazy_regex(r"[;&|\n)`]")
+_AT_HOME = lazy_regex(r"(?:https?://)?(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?(?:[/?#].*)?")
+_ELSEWHERE = lazy_regex(r"://|^[^@-].*\.[A-Za-z]|@.*:")
 
 
 def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:

@@ -6,22 +6,24 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from agent_cli.protocol.lazy_regex import lazy_regex
+
 from .databases import CLIENTS, DROPS, QUOTE
 from .destructive import OF_COMMITS, loses
 from .parser import SimpleCommand, Unsure, Word
 from .wrappers import SHELLS, all_started_by, program, unwrap
 
-_TOKEN = re.compile(
+_TOKEN = lazy_regex(
     r"""(?P<word>(?:[^\s;|&()<>`'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+)|(?P<file>[<>])|(?P<end>[;|&()`\n])""",
     re.DOTALL,
 )
-_QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
-_INNER = re.compile(r"\$\(|`")
+_QUOTED = lazy_regex(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
+_INNER = lazy_regex(r"\$\(|`")
 _BEFORE = frozenset("! { do then else elif if while until time".split())
 """Words before a command."""
 _RUN = ("run", "foreach")
 """Words of git's before a command: `git bisect run`."""
-_HERE_DOCUMENT = re.compile(r"<<-?\s{0,9}[\"'\\]?(\w+)")
+_HERE_DOCUMENT = lazy_regex(r"<<-?\s{0,9}[\"'\\]?(\w+)")
 _FOLDER = r"(?:/|~/|\$\{?HOME\}?/)[\w./@+-]{1,200}"
 """A folder on the PATH that is the same everywhere. Later verdicts know what it has added to the PATH."""
 _DO_NOTHING = r"(?:\w{0,20}EDITOR|VISUAL|\w{0,20}PAGER)=(?:true|:|cat)(?![^\s;&|])"

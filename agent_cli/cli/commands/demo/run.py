@@ -49,7 +49,7 @@ def run_demo() -> int:
         setup = Setup(chosen, own=Path(folder) / "own")
         print(f"A throw-away copy of a broken project: {root}\n", flush=True)
         code = asyncio.run(until_stopped(_watch(setup, [PROMPT])))
-        if code == 0 and not asyncio.run(_mended(root)):
+        if code == 0 and not asyncio.run(_is_fixed(root)):
             print("\nThe project is not fixed: its tests could not be run, or still fail. Is python3 installed?")
             return 1
         if code == 0:
@@ -58,7 +58,7 @@ def run_demo() -> int:
         return code
 
 
-async def _mended(root: Path) -> bool:
+async def _is_fixed(root: Path) -> bool:
     try:
         done = await ProcessRunner().run(["python3", "-m", "unittest"], cwd=root, timeout_s=30.0)
     except (ProcessError, TimeoutError):

@@ -127,7 +127,7 @@ def _hooks(setup: Setup) -> Iterator[Finding]:
 
     found = found_hooks(setup)
     if any(hook.fault for hook in found.usable):
-        todo = "Calls are refused until it is mended; --no-hooks runs a task without any hook."
+        todo = "Every call is refused until the file is fixed; --no-hooks runs a task without any hook."
         yield Finding("FAIL", "hooks", "; ".join(found.notes), todo)
     elif found.notes or found.usable:
         text = "; ".join((number(len(found.usable), "hook"), *found.notes))
