@@ -119,6 +119,13 @@ def test_what_the_sandbox_kept_from_happening_is_not_named(world: World) -> None
     assert world.run("undo").code == 0
 
 
+def test_a_device_is_no_file_that_undo_misses(world: World) -> None:
+    line = "echo y > in.txt; cp in.txt /dev/null; curl -so /dev/null http://127.0.0.1:1; wget -qO - http://127.0.0.1:1"
+    world.script(shell(line), Reply(text="Done."))
+    done = world.run("run", "write there", "--mode", "yolo")
+    assert "Undo will not" not in done.err, done.err
+
+
 def test_a_fork_and_a_deleted_session_share_the_stores_of_added_folders(world: World, other: Path) -> None:
     _changed(world, other)
     before = _state(other)

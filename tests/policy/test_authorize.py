@@ -184,6 +184,7 @@ def test_these_are_not_known_to_only_read(command: str) -> None:
         "ls -la", "cat a b | head -3", "git log --oneline -5 && git diff HEAD~1", "grep -rn 'a|b' src", "pwd",
         "rg -n foo src 2>/dev/null", "find . -name '*.py' -type f", "wc -l a", "sed -n 1,20p a", "git show HEAD:a",
         "python3 --version", "cd src && ls", "git branch --show-current", "diff a b", "echo 'a; rm -rf /'",
+        "ls --help", "rg --version", "curl --version && ssh -V 2>&1", "psql --version; ffmpeg -version",
     ],
 )  # fmt: skip
 def test_these_are_known_to_only_read(command: str) -> None:

@@ -187,9 +187,9 @@ _WRITES: dict[str, str] = {
 }
 _OUTPUTS = {
     "curl": r"-\w*o|--output",
-    "wget": "-O",
+    "wget": r"-\w*O|--output-document",
     "sort": r"-\w*o|--output",
-    "gcc": "-o",
+    **dict.fromkeys("gcc g++ cc c++ clang clang++ rustc".split(), "-o"),
     "xxd": "-r",
     "gpg": "-o",
     "tar": "-C|--directory",
@@ -395,14 +395,19 @@ def _writes(command: SimpleCommand, place: Cwd) -> str:
 
 
 def written_targets(command: SimpleCommand) -> list[str]:
-    """Return the files that a program of the tables changes, as written, without redirections."""
+    """Return the files that a program of the tables changes, as written, without redirections and devices."""
+    return [target for target in _written_words(command) if target and target not in HARMLESS]
+
+
+def _written_words(command: SimpleCommand) -> list[str]:
     name = program(command)
     which = _WRITES.get(name)
     if which is None:
         argv = command.argv
         names = _OUTPUTS.get(name, "(?!)")
-        joined = [found[1] for word in argv if (found := re.fullmatch(rf"(?:{names})=?(.+)", word))]
-        return joined + [value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(names, flag)]
+        words = [found[1] for word in argv if (found := re.fullmatch(rf"(?:{names})=?(.+)", word))]
+        words += [value for flag, value in zip(argv, argv[1:], strict=False) if re.fullmatch(names, flag)]
+        return [word for word in words if word != "-"]  # standard output
     targets = [word.text for word in operands(command)]
     if which == "last":
         targets = targets[-1:]
@@ -415,7 +420,7 @@ def written_targets(command: SimpleCommand) -> list[str]:
         targets = (targets if "-e" in command.argv or name != "sed" else targets[1:]) if is_in_place else []
     if name == "dd":
         targets = [word.removeprefix("of=") for word in targets if word.startswith("of=")]
-    return [target for target in targets if target]
+    return targets
 
 
 _VERBS = ("reset", "checkout", "restore", "switch", "stash", "clean", "read-tree", "rm")

@@ -204,15 +204,22 @@ READERS: dict[str, Program] = {
     "find": _FIND,
 }  # fmt: skip
 
-_VERSION = r"--version|-V"
 _WHOLE: dict[str, str] = {
-    **dict.fromkeys("python python3 gcc g++ clang make cmake pip pip3 uv git".split(), _VERSION),
+    **dict.fromkeys(READERS, "--version|--help"),
+    **dict.fromkeys(
+        "python python3 gcc g++ clang make cmake ninja pip pip3 uv git bash zsh tmux tar rsync curl wget psql"
+        " sqlite3 gh".split(),
+        "--version|-V",
+    ),
+    "ssh": "-V",
+    **dict.fromkeys(["ffmpeg", "ffprobe"], "-version"),
     **dict.fromkeys("node npm ruby perl php docker".split(), "--version|-v|-V"),
     "java": r"--?version",
     **dict.fromkeys(["go", "openssl"], r"version"),
     "command": r"-[vV] [\w.+-]+",
 }
-"""Commands recognized by all their words."""
+"""Commands recognized by all their words. Not here: programs that a file of the project replaces by one of its own
+even for this (`cargo`, `rustc`, `yarn`, `bazel`)."""
 
 _LOG = (
     r"-\d+|-n\d+|-[pusiwbzq]+|-U\d+|-[SGL].+|-M\d*%?|--(no-)?(oneline|patch|decorate|color|merges|renames|graph"

@@ -22,6 +22,8 @@ _RUNS = lazy_regex(r"\$\(|`")
 _END = lazy_regex(r"[;&|(){}\n`]+")
 _BEFORE = lazy_regex(r"\w+\+?=\S*|!|if|then|else|elif|do|while|until")
 """What may come before the program of a command: assignments and words of the shell."""
+_ABOUT = lazy_regex(r"\s*[\w.-]+ +(--version|--help|-[vV])( +2>)?\s*")
+"""A program that only speaks of itself."""
 _HOSTS = lazy_regex(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
 _OURSELVES = lazy_regex(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
 
@@ -41,6 +43,8 @@ def brings_text(command: str) -> str:
 def _programs(command: str) -> Iterator[str]:
     """Yield the names that may be programs of a line, all words if there is a wrapper."""
     for part in _END.split(_QUOTED.sub(lambda found: _opened(found.group()), command)):
+        if _ABOUT.fullmatch(part):
+            continue
         words = iter(part.split())
         first = next((word for word in words if _BEFORE.fullmatch(word) is None), "")
         name = first.strip("'\"").rpartition("/")[2]
