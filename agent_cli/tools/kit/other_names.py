@@ -70,8 +70,10 @@ _WORDS: Mapping[str, str] = {
     "completed": "done", "kill": "stop", "add": "append", **dict.fromkeys(("wait", "poll", "output"), "read"),
 }  # fmt: skip
 """Our words by those of other agents, where a parameter takes only certain words."""
-_CONVERTED = frozenset({"timeoutms", "startline", "endline", "viewrange"})
+_CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewrange"})
 """Arguments that ours say in another unit or form."""
+_LEAST_MS = 1000
+"""The least `timeout` that is meant in milliseconds: fewer would end nearly every command, as many seconds none."""
 _REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform", "prompt"})
 """Arguments that only explain a call to the reader."""
 
@@ -108,8 +110,10 @@ def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> M
     """Return arguments with a time in milliseconds in seconds, and with a first and a last line as ours say it."""
     plain = {plain_name(key): value for key, value in arguments.items()}
     changed: dict[str, Any] = {}
-    if "timeout_s" in properties and type(plain.get("timeoutms")) in (int, float):
-        changed["timeout_s"] = plain["timeoutms"] / 1000
+    limit = plain.get("timeoutms", plain.get("timeout"))
+    if "timeout_s" in properties and type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys():
+        is_ms = "timeoutms" in plain or limit >= _LEAST_MS  # agents count `timeout` in either
+        changed["timeout_s"] = limit / 1000 if is_ms else limit
     elif "offset" in properties and "limit" in properties:
         changed = _lines(plain)
     if not changed or changed.keys() & arguments.keys():

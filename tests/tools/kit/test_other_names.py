@@ -47,6 +47,8 @@ def test_times_and_ranges_of_lines_are_taken_in_the_units_of_other_agents() -> N
         return REGISTRY.parse(name, json.dumps(arguments))[1]
 
     assert read("shell", command="ls", timeout_ms=1500) == read("shell", command="ls", timeout_s=1.5)
+    assert read("shell", command="ls", timeout=120_000) == read("shell", command="ls", timeout_s=120)
+    assert read("shell", command="ls", timeout=90) == read("shell", command="ls", timeout_s=90)
     part = read("read_file", path="f", offset=30, limit=21)
     assert read("read_file", path="f", start_line=30, end_line=50) == part
     assert read("read_file", file_path="f", startLine="30", endLine="50") == part
@@ -65,6 +67,8 @@ def test_times_and_ranges_of_lines_are_taken_in_the_units_of_other_agents() -> N
             read("read_file", path="f", **doubtful)
     with pytest.raises(ToolError):
         read("shell", command="ls", timeout_ms=1500, timeout_s=1)
+    with pytest.raises(ToolError):
+        read("shell", command="ls", timeout_ms=1500, timeout=2)
     with pytest.raises(ToolError):
         read("edit_file", path="f", start_line=1, end_line=2)
 
