@@ -164,13 +164,16 @@ class _Place(NamedTuple):
 def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str:
     found = []
     deleted: dict[_Place, list[str]] = {}
-    places = [place]  # more than one if a `cd` may have failed
+    places = outside = [place]  # more than one if a `cd` may have failed
+    scope = 0
     try:
         if depth > MAX_SHELLS:
             raise Unsure("shells inside shells")
         parts = parse(line)
         is_one_chain = is_chain(parts)
         for before, part in zip((None, *parts), parts, strict=False):
+            if part.subshell != scope:
+                places, scope = outside, part.subshell
             each = unwrap(part)
             last = len(each.commands) - 1
             for here in places:
@@ -188,6 +191,7 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str
                 places = list(dict.fromkeys([*entered, *(places if not is_sure else [])]))
                 if len(places) > _MOST_PLACES:
                     raise Unsure("several changes of directory that may fail")
+                outside = outside if part.subshell else places
     except Unsure as doubt:
         return f"not known in advance ({doubt}): anything this user may do"
     found += [_deletes([*dict.fromkeys(words)], here, is_scratch) for here, words in deleted.items()]

@@ -228,6 +228,12 @@ def test_nothing_to_judge_is_allowed_and_the_strictest_wins() -> None:
     assert kind(strictest((Allow("a"), Ask("b", "r"), Deny("c", "r"), Allow("d")))) == "deny"
 
 
+def test_the_mode_has_allowed_a_line_of_which_it_has_allowed_a_part() -> None:
+    for line in ("ls && make", "make; ls", "(cd src && make) | head"):
+        verdict = run(line, policy(mode="yolo"))
+        assert isinstance(verdict, Allow) and verdict.by_mode and verdict.rule == "mode yolo", line
+
+
 @each_row("text", ["nonsense(x)", "shell(", "Bash(git *)", "", "shell)x("])
 def test_a_rule_that_cannot_be_read_is_an_error(text: str) -> None:
     with pytest.raises(RuleError, match="not a rule"):

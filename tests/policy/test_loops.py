@@ -20,6 +20,7 @@ READ = [
     "for o in -c -l; do wc $o a; done", "ls && for f in a; do cat <$f 2>/dev/null; done", 'for f in a b; do find . -name "$f"; done', "for f in a; do ls $f .; done",
     "if ! grep -q x a; then echo none; fi", "! test -f a && ls", "for i in {1..3} x; do echo $i; done", "for i in $(seq 3) $(seq 2 4); do head -$i a; done",
     "[[ -f a ]] && cat a", "if [[ ! -d src ]]; then echo none; fi", "(cd src && ls -la)", "( ls; for f in a b; do cat $f; done )", "ls; ! ls | wc -l",
+    "ls; (ls)", "(ls) && ls", "for d in a b; do (cd $d && ls); done", "ls || (pwd; cat a)", "(cat a) | sort", "if (test -f a); then cat a; fi",
     'ls; echo "exit: $?"', "ls | head; echo $? ${?} ${PIPESTATUS[0]}",
 ]  # fmt: skip
 UNSURE = [
@@ -27,7 +28,8 @@ UNSURE = [
     "for f in $(ls); do cat $f; done", "for f in $X; do cat $f; done", "for f in {a,b}; do cat $f; done", "for i in {01..3}; do cat $i; done", "for i in {1..9999}; do cat $i; done", "for i in {a..c}; do cat $i; done",
     "for i in {1..3}x; do cat $i; done", "for i in $(seq 3 1); do cat $i; done", "for i in $(seq -w 3); do cat $i; done", "for i in \"$(seq 3)\"; do cat $i; done",
     "[[ -v 'a[$(x)]' ]]", "[[ a -eq b ]]", "[[ $x ]]", "[[ -f a && -f b ]]", "[[ a == b* ]]", "[[ -f a ]", "[[ -f a ]] > x", "[[ -f ]]",
-    "(ls) | sh", "(ls", "(ls))", "((ls))", "(ls) x", "(ls &)", "( (ls) )", "()", "ls; (ls)", "(ls) && ls", "for f in ; do cat x; done",
+    "(ls) | sh", "(ls", "(ls))", "((ls))", "(ls) x", "(ls &) | cat", "( (ls) )", "()", "ls | (cat a)", "(ls) > x", "(ls) &", "( )", "(ls &) b", "ls (ls)",
+    "for f in ; do cat x; done",
     "for f in ~/a; do cat $f; done", "for f in a; do cat $g; done", "for f in a; do cat $fx; done", "for f in a; do cat ${f%x}; done",
     "for f in 'a b'; do cat $f; done", "for f in 'a*'; do cat $f; done", "for f in ''; do cat $f; done", "for c in cat; do $c a; done",
     'for c in cat; do "$c" a; done', "for f in a; do f=/etc/shadow; cat $f; done", "for f in a; do read f; cat $f; done",
@@ -41,7 +43,7 @@ UNSURE = [
     "cd x | for f in a; do ls; done", "cd x || for f in a; do ls; done", "if cd x; then cat y; fi",
     "if ls; then ls", "for f in a; do ls", "for f in a; do ls && done", "for f in a; do done", "if ls; then fi", "for f in a do ls; done",
     "for f in a; { ls; }", "while true; do ls; done", "until ls; do ls; done", "case a in a) ls;; esac", "select f in a; do ls; done",
-    "for f in a; do break; done", "time for f in a; do ls; done", "for f in a; do (ls); done", "for ((i=0;i<1;i++)); do ls; done",
+    "for f in a; do break; done", "time for f in a; do ls; done", "for f in a; do (ls &); done", "for ((i=0;i<1;i++)); do ls; done",
     "for g in 'x secret'; do echo x; for f in $g; do cat \"$f\"; done; done", "echo x; for f in $?; do cat \"$f\"; done", "ls; echo x; [[ -f $? ]]",
     "for g in *; do for f in \"x$g\"; do cat \"$f\"; done; done",
     "for f in a; do cat \"$(echo $f)\"; done", "for f in a; do cat `echo $f`; done", "for f in a; do cat <<<$f; done",
@@ -168,3 +170,23 @@ def test_a_loop_in_the_script_of_a_loop_is_not_counted_out(line: str) -> None:
     with pytest.raises(Unsure, match="in the script of a loop"):
         [unwrap(part) for part in parse(line)]
     assert kind(run("for i in a; do sh -c 'ls; ls'; done", ruled("allow shell", mode="ask"))) == "allow"
+
+
+def test_a_change_of_directory_in_a_subshell_ends_with_it() -> None:
+    given = ruled("deny read(sub/secret)", "deny read(secret)", mode="yolo")
+    for line, wanted in (
+        ("(cd sub && ls); cat other", "allow"),
+        ("(cd sub && ls); cat secret", "deny"),
+        ("(cd sub && cat secret)", "deny"),
+        ("ls && (cd .. && rm -rf x) && ls", "ask"),
+        ("(cd .. && ls) && rm -rf x", "allow"),
+        ("for d in sub; do (cd $d && cat secret); done", "deny"),
+        ("(cd sub; cat other) || cat secret", "deny"),
+    ):
+        assert kind(run(line, given)) == wanted, line
+
+
+def test_a_server_is_started_behind_a_subshell_and_asked_for_a_page() -> None:
+    line = "make | tail -1 && (timeout 6 ./serve >/tmp/log 2>&1 &); sleep 3; curl -s http://127.0.0.1:8765/"
+    assert kind(run(line, ruled(mode="yolo"))) == "allow"
+    assert kind(run(f"{line} | sh", ruled(mode="yolo"))) == "ask"

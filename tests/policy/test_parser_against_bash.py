@@ -63,7 +63,18 @@ def _with_blocks(chance: random.Random) -> str:
         ]
     )
     form = chance.choice(
-        ["{block}", "{block}", "{more}{block}", "({block})", "({more}{block}{more})", "[[ -f {more} ]] && {block}"]
+        [
+            "{block}",
+            "{block}",
+            "{more}{block}",
+            "({block})",
+            "({more}{block}{more})",
+            "[[ -f {more} ]] && {block}",
+            "a && ({block})",
+            "({block}); b",
+            "(a {more}) && {block}",
+            "for h in x y; do ({block}); done",
+        ]
     )
     return form.format(block=block, more=texts(2))
 
@@ -159,9 +170,17 @@ _JOINED = [" && ", " && ", " && ", "; ", "\n", " || ", " | ", " & "]
 
 def _chain(chance: random.Random) -> str:
     """Make a line of changes of directory and commands; `p` tells where it runs."""
-    parts = chance.choices(_CHAINS, k=chance.randint(2, 7))
-    line = "".join(f"{part}{chance.choice(_JOINED)}" for part in parts) + "p"
-    return chance.choice(["{}", "{}", "({})", "if true; then p; fi; {}"]).format(line)
+    line, inner, rest = (
+        "".join(f"{part}{chance.choice(_JOINED)}" for part in chance.choices(_CHAINS, k=chance.randint(1, 4)))
+        + "p"
+        for _ in range(3)
+    )
+    form = chance.choice(
+        ["{0}; {2}", "{0} && {1} && {2}", "({0})", "if true; then p; fi; {0}", "{0} && ({1})", "({1}); {0}",
+         "{0}; ({1}) && {2}", "({0}) && ({1}) || {2}", "{0} && ({1} &); {2}", "for f in a b; do ({0}); p; done; {2}",
+         "(if true; then {0}; fi); {2}", "if true; then ({0}); {1}; fi; {2}"]
+    )  # fmt: skip
+    return form.format(line, inner, rest)
 
 
 def test_bash_runs_commands_where_they_are_judged(tmp_path: Path) -> None:

@@ -145,7 +145,9 @@ def weightiest(asks: list[Ask]) -> Ask:
 
 
 def _rank(verdict: Verdict) -> int:
-    return 2 if isinstance(verdict, Deny) else 1 if isinstance(verdict, Ask) else 0
+    if isinstance(verdict, Allow):
+        return int(verdict.by_mode)  # of two that allow, the one that another mode may change
+    return 3 if isinstance(verdict, Deny) else 2
 
 
 def watched(path: str, shown: str, policy: Policy, glob: bool = False) -> Verdict | None:

@@ -224,22 +224,27 @@ def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
     parts = parse(line)
     _check_session(line, parts, policy)
     is_one_chain = is_chain(parts)
-    places: tuple[str, ...] = (cwd,)
+    places = outside = (cwd,)
+    scope = 0
     found = []
     for at, part in enumerate(parts):
+        if part.subshell != scope:
+            places, scope = outside, part.subshell
         inside = unwrap(part)
         found.append(CommandInPlace(part, inside, places[0], places[1:]))
         if any(program(command) in ("cd", "pushd", "popd") for command in inside.commands):
-            is_followed = part.argv[0] == "cd" and part.operator in ("&&", ";", "\n", "") and not part.block
+            is_followed = part.argv[0] == "cd" and part.operator in ("&&", ";", "\n", "")
+            is_followed = is_followed and (not part.block or part.subshell > 0)
             if any(program(before) == "shopt" for before in parts[:at]):
                 raise Unsure("a change of directory after a change of the shell's options")
             if not is_followed or (at and parts[at - 1].operator in ("|", "|&", "||")):
                 raise Unsure("a change of directory that may not happen")
             entered = tuple(_entered(part, place, policy) for place in places)
-            is_sure = is_one_chain and not part.negated
+            is_sure = is_one_chain and not part.negated and not part.block
             places = entered if is_sure else tuple(dict.fromkeys((*entered, *places)))
             if len(places) > _MOST_PLACES:
                 raise Unsure("several changes of directory that may fail")
+            outside = outside if part.subshell else places
     return found
 
 

@@ -5,7 +5,7 @@ substitutions, variables, here-documents, most control flow, functions. A refusa
 would run a command nobody approved. Nothing is ever executed or looked up.
 
 A loop over known words (`for f in a *.py; do head "$f"; done`) is read as its commands for each word, a condition
-(`if …; then …; else …; fi`) as all its commands, a whole line in parentheses as the commands in them.
+(`if …; then …; else …; fi`) as all its commands, a subshell as the commands in it.
 """
 
 import re
@@ -30,8 +30,7 @@ _RESERVED = frozenset(
 )
 _TIMED = ("time", "-p", "--")
 """Words after which the shell still recognizes reserved words."""
-_KEYWORD = lazy_regex(r"(?:for|in|do|done|if|then|elif|else|fi)(?=[ \t\n;&|<>()]|\Z)|\)")
-_SUBSHELL = lazy_regex(r"\((?!\()")
+_KEYWORD = lazy_regex(r"(?:for|in|do|done|if|then|elif|else|fi)(?=[ \t\n;&|<>()]|\Z)|\)|\((?!\()")
 _NEGATION = lazy_regex(r"![ \t]+(?=[A-Za-z0-9_./])")
 _LOOP_NAME = lazy_regex(
     r"(?!\w*(?:path|proxy|npm|config|argv|prompt|status|psvar|histchars))[a-z][a-z0-9_]*(?=[ \t])"
@@ -100,6 +99,9 @@ class SimpleCommand(msgspec.Struct, frozen=True, dict=True):
     block: Literal["", "inside", "end"] = ""
     """Whether it is in a loop or a condition. The operator of the last command there is that after the `done` or
     `fi`."""
+    subshell: int = 0
+    """The number of the subshell that it is in, from 1: a `cd` there has no effect outside. The operator of the
+    last command there is that after the `)`, unless it runs in the background."""
 
     @property
     def background(self) -> bool:
@@ -144,7 +146,8 @@ class _Reader:
         self.printer = ""
         """The program that only prints the current word; empty if the word is not only printed."""
         self.is_enclosed = False
-        """True if the line is a subshell, whose end also ends a word."""
+        """True in a subshell, whose end also ends a word."""
+        self.subshells = 0
         self.depth = 0
         """Number of loops and conditions around the current place."""
         self.count = 0
@@ -154,22 +157,11 @@ class _Reader:
 
     def commands(self) -> tuple[SimpleCommand, ...]:
         self.blanks(newlines=True)
-        found = self.subshell() if _SUBSHELL.match(self.line, self.at) else self.sequence()
+        found = self.sequence()
         if self.has_loop:
             for command in found:
                 _check_beside_loop(command)
         return tuple(found)
-
-    def subshell(self) -> list[SimpleCommand]:
-        """Read a line that is one subshell: the commands in it, as if they were the line."""
-        self.at += 1
-        self.is_enclosed = True
-        found = self.sequence((")",))
-        self.at += 1
-        self.blanks(newlines=True)
-        if self.at < len(self.line):
-            raise Unsure("something behind a subshell")
-        return found
 
     def sequence(self, ends: tuple[str, ...] = ()) -> list[SimpleCommand]:
         """Read commands up to one of the keywords, or up to the end of the line if there are none."""
@@ -183,7 +175,7 @@ class _Reader:
                 return found
             if ends and self.keyword() in ends:
                 last = found[-1].operator if found else "none"
-                if last not in (";", "\n") and not (last == "" and ends == (")",)):
+                if last not in (";", "\n") and not (last in ("", "&") and ends == (")",)):
                     raise Unsure("a subshell, loop or condition that is not complete")
                 return found
             is_piped = bool(found) and found[-1].operator in ("|", "|&")
@@ -193,19 +185,23 @@ class _Reader:
             block = self.block(is_piped)
             group = block or [self.test() or self.command()]
             if is_fed and group[0].words and group[0].argv[0] not in _FILTERS:
-                raise Unsure("a loop or condition whose output a program may act on")
+                raise Unsure("a subshell, loop or condition whose output a program may act on")
             if negation:
                 group = [msgspec.structs.replace(each, negated=True) for each in group]
             operator = self.operator()
             is_fed = operator == "|" and (is_fed or bool(block))
             if block and operator in ("&", "|&"):
-                raise Unsure(f"{operator} after a loop or condition")
-            found += [*group[:-1], msgspec.structs.replace(group[-1], operator=operator)]
+                raise Unsure(f"{operator} after a subshell, loop or condition")
+            if group[-1].background and operator in ("|", "|&"):
+                raise Unsure("a background command before a pipe")
+            if not group[-1].background:
+                group[-1] = msgspec.structs.replace(group[-1], operator=operator)
+            found += group
             if operator in ("&&", "||", "|", "|&") and not self.line[self.at :].strip():
                 raise Unsure(f"nothing follows {operator}")
 
     def is_closing(self) -> bool:
-        """Return True at the end of a subshell."""
+        """Return True at the end of the subshell around."""
         return self.is_enclosed and self.line.startswith(")", self.at)
 
     def keyword(self) -> str:
@@ -214,26 +210,40 @@ class _Reader:
         return match.group() if match else ""
 
     def block(self, is_piped: bool) -> list[SimpleCommand]:
-        """Read a loop or a condition; return nothing if there is none here."""
+        """Read a loop, a condition or a subshell; return nothing if there is none here."""
         word = self.keyword()
-        if word not in ("for", "if"):
+        if word not in ("for", "if", "("):
             return []
         if is_piped or self.depth >= _MOST_DEPTH:
-            raise Unsure("a loop or condition behind a pipe, or deep in others")
+            raise Unsure("a subshell, loop or condition behind a pipe, or deep in others")
         self.depth += 1
         self.at += len(word)
-        found = self.loop() if word == "for" else self.condition()
+        found = {"for": self.loop, "if": self.condition, "(": self.subshell}[word]()
         self.depth -= 1
-        if any(command.background for command in found):
-            raise Unsure("a background command in a loop or condition")
         self.blanks()
         if self.at < len(self.line) and not self.is_closing() and not self.operator(peek=True):
-            raise Unsure("a redirection of a loop or condition")
+            raise Unsure("a redirection of a subshell, loop or condition")
+        if word == "(":
+            return found
+        if any(command.background for command in found):
+            raise Unsure("a background command in a loop or condition")
         *inside, last = found
         return [
             *(msgspec.structs.replace(each, block="inside") for each in inside),
             msgspec.structs.replace(last, block="end"),
         ]
+
+    def subshell(self) -> list[SimpleCommand]:
+        if self.is_enclosed:
+            raise Unsure("a subshell in a subshell")
+        self.is_enclosed = True
+        found = self.sequence((")",))
+        self.is_enclosed = False
+        self.at += len(")")
+        self.subshells += 1
+        if any(each.block and each.argv[:1] == ("cd",) for each in found):
+            raise Unsure("a change of directory that may not happen")
+        return [msgspec.structs.replace(each, subshell=self.subshells) for each in found]
 
     def loop(self) -> list[SimpleCommand]:
         self.has_loop = True

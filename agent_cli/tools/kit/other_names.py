@@ -73,7 +73,7 @@ _WORDS: Mapping[str, str] = {
 _CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewrange"})
 """Arguments that ours say in another unit or form."""
 _LEAST_MS = 1000
-"""The least `timeout` that is meant in milliseconds: fewer would end nearly every command, as many seconds none."""
+"""The least `timeout` that is meant in milliseconds."""
 _REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform", "prompt"})
 """Arguments that only explain a call to the reader."""
 
@@ -112,7 +112,7 @@ def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> M
     changed: dict[str, Any] = {}
     limit = plain.get("timeoutms", plain.get("timeout"))
     if "timeout_s" in properties and type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys():
-        is_ms = "timeoutms" in plain or limit >= _LEAST_MS  # agents count `timeout` in either
+        is_ms = "timeoutms" in plain or limit >= _LEAST_MS  # other agents count it in either
         changed["timeout_s"] = limit / 1000 if is_ms else limit
     elif "offset" in properties and "limit" in properties:
         changed = _lines(plain)
