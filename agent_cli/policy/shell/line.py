@@ -224,7 +224,8 @@ def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
     parts = parse(line)
     _check_session(line, parts, policy)
     is_one_chain = is_chain(parts)
-    places = outside = (cwd,)
+    outside: tuple[str, ...] = (cwd,)
+    places = outside
     scope = 0
     found = []
     for at, part in enumerate(parts):

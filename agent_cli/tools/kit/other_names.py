@@ -110,8 +110,9 @@ def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> M
     """Return arguments with a time in milliseconds in seconds, and with a first and a last line as ours say it."""
     plain = {plain_name(key): value for key, value in arguments.items()}
     changed: dict[str, Any] = {}
-    limit = plain.get("timeoutms", plain.get("timeout"))
-    if "timeout_s" in properties and type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys():
+    limit = plain.get("timeoutms", plain.get("timeout", ""))
+    is_one = type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys()
+    if "timeout_s" in properties and is_one:
         is_ms = "timeoutms" in plain or limit >= _LEAST_MS  # other agents count it in either
         changed["timeout_s"] = limit / 1000 if is_ms else limit
     elif "offset" in properties and "limit" in properties:
