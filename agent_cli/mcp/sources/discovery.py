@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from agent_cli.config.dirs import SERVER_FILES_OF_PROJECTS, SERVER_FILES_OF_USERS, home_dir
-from agent_cli.config.json_comments import json_with_comments
+from agent_cli.config.foreign_settings import json_with_comments, parse_toml
 from agent_cli.config.schema import McpServer
-from agent_cli.config.toml_text import parse_toml
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.protocol.records import storable_json
