@@ -44,6 +44,7 @@ STANDS_ALONE = {
     "sdk/output.py": "loaded for an answer as data only",
     "serve/acp/buffers.py": "the files of the editor, apart from its sessions",
     "serve/mcp/stdio.py": "the transport, as the MCP SDK has it",
+    "telemetry/export/otlp_protobuf.py": "needs an extra, and is loaded for a collector that gets protobuf only",
     "tools/base.py": "what plug-ins import",
     "ui/commands/custom.py": "loaded for a command of one's own only",
     "ui/dialogs/hunk_picker.py": "loaded when a change is gone through hunk by hunk",
@@ -312,7 +313,7 @@ def test_libraries_live_in_their_rooms() -> None:
 
 COMES_WITH = {
     "anyio": "mcp", "httpx2": "mcp", "mcp_types": "mcp", "pydantic": "mcp", "bs4": "markdownify",
-    "certifi": "httpx", "dask": "distributed", "pygments": "rich", "referencing": "jsonschema",
+    "certifi": "httpx", "dask": "distributed", "google": "opentelemetry", "pygments": "rich", "referencing": "jsonschema",
 }  # fmt: skip
 """Libraries that are imported, and the declared one that brings each."""
 IMPORTED_AS = {

@@ -91,7 +91,7 @@ _ELSEWHERE = {
     "acp": ("commands.serve.acp", "acp"),
     "setup": ("commands.serve.key_setup", "setup_command"),
     "skills": ("commands.skills", "skills"),
-    "plugin": ("commands.plugin.app", "plugin"),
+    "plugin": ("commands.plugin", "plugin"),
     "batch": ("commands.batch.app", "batch"),
     "serve": ("commands.serve.app_server", "serve_command"),
     "worktree": ("commands.worktree", "worktree"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.config.toml_text import parse_toml
+from agent_cli.config.foreign_settings import parse_toml
 
 from .found_files import MOST_FILES, UnusableError, count_files, found_files, read_file, read_text
 from .front_matter import entries, first_line, one_line, read_front_matter

@@ -11,9 +11,8 @@ from typing import Any
 
 import msgspec
 
-from agent_cli.config.json_comments import json_with_comments
+from agent_cli.config.foreign_settings import json_with_comments, parse_toml, settings_in
 from agent_cli.config.schema import HookEntry
-from agent_cli.config.toml_text import parse_toml
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.hooks.condition import problem
@@ -244,8 +243,7 @@ def _is_off(folder: Path, dialect: Dialect) -> bool:
     """Return True if the hooks of Codex are switched off in its configuration in this folder."""
     if dialect != "codex":
         return False
-    content = _content_or_note(folder / ".codex/config.toml", "", [])
-    features = content.get("features") if isinstance(content, Mapping) else None
+    features = settings_in(folder / ".codex/config.toml", _MAX_BYTES).get("features")
     return isinstance(features, Mapping) and False in (features.get("hooks"), features.get("codex_hooks"))
 
 

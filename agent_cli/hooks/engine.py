@@ -20,8 +20,7 @@ from agent_cli.protocol.records import storable_json
 from agent_cli.sandbox.process.runner import OverdueError, ProcessError, ProcessRunner, shell_program
 
 from .answer import MAX_OUTPUT, Decision, HookAnswer, read_answer
-from .call_input import call_input
-from .call_names import NamedCall, ToolCallFacts, named_calls, type_names
+from .call_names import NamedCall, ToolCallFacts, call_input, named_calls, type_names
 from .condition import holds
 from .definition import Event, Hook, HookProcess
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from agent_cli.config.schema import McpTools
 from agent_cli.mcp.catalog.offer_store import OfferStore
 from agent_cli.mcp.servers import Servers
 from agent_cli.mcp.types.client import Client, Handlers, ServerError
-from agent_cli.mcp.types.definition import ServerDefinition, ToolChoice
+from agent_cli.mcp.types.definition import ServerDefinition
 from agent_cli.mcp.types.offer import Offer, ToolDefinition
 
 
@@ -15,7 +16,7 @@ def known_servers(
     tools: Mapping[str, Sequence[ToolDefinition]],
     *,
     instructions: str = "",
-    choice: ToolChoice | None = None,
+    choice: McpTools | None = None,
 ) -> Servers:
     """Return the servers of a session that has connected to each of them before."""
     store = OfferStore(folder)
@@ -25,8 +26,8 @@ def known_servers(
     return Servers(definitions, store, unreachable, ())
 
 
-def defined(name: str, choice: ToolChoice | None = None) -> ServerDefinition:
-    return ServerDefinition(name=name, transport="stdio", command=("server", name), tools=choice or ToolChoice())
+def defined(name: str, choice: McpTools | None = None) -> ServerDefinition:
+    return ServerDefinition(name=name, transport="stdio", command=("server", name), tools=choice or McpTools())
 
 
 async def unreachable(definition: ServerDefinition, handlers: Handlers, spoken: str) -> Client:

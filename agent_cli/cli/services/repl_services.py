@@ -26,7 +26,7 @@ from agent_cli.workspace.git.repository import current_branch
 
 if TYPE_CHECKING:
     from .review.repl_review import ReplReviews
-    from .typed.memory_notes import MemoryNotes
+    from .typed_input import MemoryNotes
 
 _MOST_SESSIONS = 200
 """Maximum number of sessions in a list: so many come from the index, without reading their files."""
@@ -132,7 +132,7 @@ class SessionHost:
         return self._memory_notes().undo()
 
     def _memory_notes(self) -> "MemoryNotes":
-        from .typed.memory_notes import MemoryNotes
+        from .typed_input import MemoryNotes
 
         self._notes = self._notes or MemoryNotes(self._opened.memory)
         return self._notes
@@ -320,6 +320,6 @@ class SessionHost:
     async def run_command(
         self, command: str, emit: Callable[[str], None], background: asyncio.Event | None = None
     ) -> services.CommandEnd:
-        from .typed.own_command import run_own_command
+        from .typed_input import run_own_command
 
         return await run_own_command(command, self._opened, emit, background)

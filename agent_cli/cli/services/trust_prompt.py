@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -166,24 +166,16 @@ def _effects(setup: Setup, data: bytes) -> Iterator[str]:
     except ConfigError as error:
         yield f"it cannot be used: {error}"
         return
+    from .listings.settings import flatten
+
     kept = restrict_project_layer(layer, setup.config)
-    for key, value in _flat(kept.layer.values, ""):
-        runs = key.startswith("rules") and isinstance(value, dict) and "after_edit_run" in value
-        yield f"{key}: {msgspec.json.encode(value).decode()}" + (
-            " — a command that runs automatically" if runs else ""
-        )
+    for key, found in flatten(kept.layer.values):
+        for value in found if isinstance(found, list | tuple) else [found] * (found != {}):
+            runs = key.startswith("rules") and isinstance(value, dict) and "after_edit_run" in value
+            runs_by_itself = " — a command that runs automatically" if runs else ""
+            yield f"{key}: {msgspec.json.encode(value).decode()}{runs_by_itself}"
     for key in kept.ignored:
         yield f"{key}: ignored: not allowed in a project file"
-
-
-def _flat(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, list | tuple):
-            yield from ((f"{prefix}{key}", item) for item in value)
-        else:
-            yield f"{prefix}{key}", value
 
 
 def ask_for_trust(setup: Setup) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from agent_cli.config.toml_text import parse_toml
+from agent_cli.config.foreign_settings import parse_toml
 from agent_cli.policy.rules.foreign_rules import rule_of
 from agent_cli.policy.rules.rule import Effect, RuleError, parse_rule
 from agent_cli.protocol.actions import Mode

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.config.dirs import MANIFESTS
-from agent_cli.config.json_comments import json_with_comments
+from agent_cli.config.foreign_settings import json_with_comments
 from agent_cli.fs.files import read_regular, reason_of
 
 from .plugin import PRODUCTS, Plugin, PluginError, PluginProduct, check_name

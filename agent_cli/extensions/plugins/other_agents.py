@@ -10,9 +10,7 @@ from typing import Any
 import msgspec
 
 from agent_cli.config.dirs import MANIFESTS, MARKET_FILES, PLUGIN_SETTINGS
-from agent_cli.config.json_comments import json_with_comments
-from agent_cli.config.toml_text import parse_toml
-from agent_cli.fs.files import read_regular
+from agent_cli.config.foreign_settings import settings_in
 
 _MAX_BYTES = 8_000_000
 _MAX_FOUND = 200
@@ -37,7 +35,7 @@ def declared_by(root: Path, home: Path) -> tuple[str, ...]:
     home directory are the user's, not a project's."""
     found = [name for name in (*MANIFESTS.values(), *MARKET_FILES) if os.path.lexists(root / name)]
     for name in PLUGIN_SETTINGS if root != home else ():
-        content = _json(root / name) if os.path.exists(root / name) else {}
+        content = settings_in(root / name, _MAX_BYTES)
         for key in ("enabledPlugins", "extraKnownMarketplaces"):
             if isinstance(named := content.get(key), dict) and named:
                 found.append(f"{name}: {key} ({', '.join(str(each) for each in islice(named, 10))})")
@@ -45,8 +43,8 @@ def declared_by(root: Path, home: Path) -> tuple[str, ...]:
 
 
 def _of_claude(home: Path) -> Iterator[Elsewhere]:
-    installed = _json(home / ".claude/plugins/installed_plugins.json").get("plugins")
-    enabled = _json(home / ".claude/settings.json").get("enabledPlugins")
+    installed = settings_in(home / ".claude/plugins/installed_plugins.json", _MAX_BYTES).get("plugins")
+    enabled = settings_in(home / ".claude/settings.json", _MAX_BYTES).get("enabledPlugins")
     switched: Mapping[str, Any] = enabled if isinstance(enabled, dict) else {}
     for key, entries in installed.items() if isinstance(installed, dict) else ():
         for entry in entries if isinstance(entries, list) else [entries]:
@@ -66,10 +64,7 @@ def _of_codex(home: Path) -> Iterator[Elsewhere]:
 
 def _off_in_codex(path: Path) -> set[str]:
     """Return the plug-ins that are disabled in the configuration of Codex."""
-    try:
-        found = parse_toml(read_regular(path, _MAX_BYTES, follow=True)).get("plugins")
-    except (OSError, ValueError):
-        return set()
+    found = settings_in(path, _MAX_BYTES).get("plugins")
     entries = found.items() if isinstance(found, dict) else ()
     return {name for name, entry in entries if isinstance(entry, dict) and entry.get("enabled") is False}
 
@@ -92,11 +87,3 @@ def _changed(folder: Path) -> int:
         return folder.stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json_with_comments(read_regular(path, _MAX_BYTES, follow=True))
-    except (OSError, msgspec.DecodeError):
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from agent_cli.config.json_comments import json_with_comments
+from agent_cli.config.foreign_settings import json_with_comments
 from agent_cli.tools.kit.output import first_of
 
 from .plugin import PluginError

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from agent_cli.fs.files import SAFE_OPEN_FLAGS, make_private, read_regular, replace_file, try_lock, write_end
+from agent_cli.fs.files import (
+    SAFE_OPEN_FLAGS,
+    make_private,
+    read_regular,
+    reason_of,
+    replace_file,
+    try_lock,
+    write_end,
+)
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.stop_reason import UsageError
 
@@ -222,10 +230,8 @@ def read_batch(path: Path) -> Batch | None:
         batch = decode_json(read_regular(path / BATCH_FILE), type=Batch)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise BatchError(f"{path / BATCH_FILE} cannot be read: {error.strerror or error}") from error
-    except msgspec.DecodeError as error:
-        raise BatchError(f"{path / BATCH_FILE} cannot be read: {error}") from error
+    except (OSError, msgspec.DecodeError) as error:
+        raise BatchError(f"{path / BATCH_FILE} cannot be read: {reason_of(error, path / BATCH_FILE)}") from error
     for name in (batch.id, *batch.others, *(task.id for task in batch.tasks)):
         if not is_task_id(name):
             raise BatchError(f"{path / BATCH_FILE} cannot be read: {name[:100]!r} is not an id")

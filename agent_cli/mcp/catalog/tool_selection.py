@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from agent_cli.config.schema import McpTools
 from agent_cli.protocol.sanitize import clip, visible_line
 from agent_cli.protocol.usage import CHARS_PER_TOKEN
 
-from ..types.definition import ToolChoice
 from ..types.offer import Entry, ToolDefinition
 
 _LONGEST = 64
@@ -40,7 +40,7 @@ def model_name(server: str, tool: str) -> str:
     return f"{name[: _LONGEST - 7]}_{mark}"
 
 
-def allowed_tools(tools: Sequence[ToolDefinition], choice: ToolChoice) -> tuple[ToolDefinition, ...]:
+def allowed_tools(tools: Sequence[ToolDefinition], choice: McpTools) -> tuple[ToolDefinition, ...]:
     """Return the tools that the model may see, sorted by name because servers send them in any order. Of two with
     one name the first counts."""
     found = (
@@ -72,7 +72,7 @@ def _without_texts(value: Any) -> Any:
     return value
 
 
-def is_always(tool: str, choice: ToolChoice) -> bool:
+def is_always(tool: str, choice: McpTools) -> bool:
     """Return True if a tool is sent in every request, whatever its size."""
     return _matches(tool, choice.always)
 

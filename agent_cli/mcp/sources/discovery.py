@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 
 from agent_cli.config.dirs import SERVER_FILES_OF_PROJECTS, SERVER_FILES_OF_USERS, home_dir
-from agent_cli.config.json_comments import json_with_comments
+from agent_cli.config.expand import expand
+from agent_cli.config.foreign_settings import json_with_comments, parse_toml
+from agent_cli.config.layer import ConfigError
 from agent_cli.config.schema import McpServer
-from agent_cli.config.toml_text import parse_toml
 from agent_cli.fs.files import read_regular
 from agent_cli.fs.named_files import named_files
 from agent_cli.protocol.records import storable_json
 
-from ..types.definition import ServerDefinition
-from .configured import configured
+from ..types.definition import OAuthSettings, ServerDefinition, Transport
 from .formats import FormatError, claude, codex, codex_json, cursor, gemini, of_plugin, opencode, without_effect
 
 _MAX_BYTES = 32_000_000
@@ -85,8 +85,8 @@ def find_servers(
         plugins: servers of plug-ins that the user has agreed to.
         reads: owners (`user`, `project`) whose files of other agents are read.
     """
-    servers = (configured({name: server}, env, root, own_source(name)) for name, server in own.items())
-    found = _Found(root, env, trusts, {each.name: each for (each,) in servers})
+    servers = {name: _definition(name, server, env, root, own_source(name)) for name, server in own.items()}
+    found = _Found(root, env, trusts, servers)
     for definition in plugins:
         found.add_known(definition)
     contents: dict[Path, Mapping[str, Any]] = {}
@@ -140,7 +140,7 @@ def plugin_servers(
         except FormatError as error:
             notes.append(f"plug-in {plugin}: the MCP server {written} is left out: {error}")
             continue
-        (found,) = configured({name: server}, {**env, **variables}, root, f"plug-in {plugin}")
+        found = _definition(name, server, {**env, **variables}, root, f"plug-in {plugin}")
         env_of_server = {**variables, **found.env}
         servers.append(msgspec.structs.replace(found, env=env_of_server, plugin_root=str(root)))
         shown.append(tuple(_effects(written, server)))
@@ -174,7 +174,7 @@ class _Found:
             self.notes.append(f"{source}: the MCP server {name} is left out: {error}")
             return
         self.notes += [f"{source}: the MCP server {name}: {wrong}" for wrong in without_effect(raw)]
-        (definition,) = configured({name: server}, self._env, self._root, source)
+        definition = _definition(name, server, self._env, self._root, source)
         definition = msgspec.structs.replace(definition, is_project=file.is_project)
         if self._is_known(definition):
             return
@@ -369,3 +369,62 @@ def _effects(name: str, server: McpServer) -> Iterator[str]:
 def _shown_path(path: Path) -> str:
     home = str(home_dir())
     return f"~{str(path)[len(home) :]}" if str(path).startswith(f"{home}/") else str(path)
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def _definition(name: str, server: McpServer, env: Mapping[str, str], root: Path, source: str) -> ServerDefinition:
+    """Return the definition of a server with variables expanded; `problem` says why it cannot start."""
+    problems: list[str] = []
+
+    def filled(text: str) -> str:
+        try:
+            return expand(text, env, f"mcp_servers.{name}")
+        except ConfigError as error:
+            problems.append(str(error))
+            return text
+
+    transport = _transport(server, problems, name)
+    return ServerDefinition(
+        name=name,
+        transport=transport,
+        command=tuple(map(filled, (server.command, *server.args))) if server.command else (),
+        env={key: filled(value) for key, value in server.env.items()},
+        cwd=os.path.normpath(root / os.path.expanduser(filled(server.cwd))) if server.cwd else "",
+        url=filled(server.url or ""),
+        headers={key: filled(value) for key, value in server.headers.items()},
+        oauth=_oauth(server, filled),
+        enabled=server.enabled,
+        timeout_s=server.timeout_s,
+        idle_timeout_s=server.idle_timeout_s,
+        start_timeout_s=server.start_timeout_s,
+        tools=server.tools,
+        max_result_tokens=server.max_result_tokens,
+        sampling=server.sampling,
+        sandbox=server.sandbox,
+        source=source,
+        problem="; ".join(dict.fromkeys(problems)),
+    )
+
+
+def _transport(server: McpServer, problems: list[str], name: str) -> Transport:
+    key = f"mcp_servers.{name}"
+    if not _NAME.fullmatch(name):
+        problems.append(f"{key}: a name has letters, digits, `.`, `_` and `-`, at most 64")
+    if bool(server.command) == bool(server.url):
+        problems.append(f"{key}: give either `command` or `url`")
+    elif server.command and server.type in ("http", "sse"):
+        problems.append(f"{key}: type {server.type} needs a `url`, not a `command`")
+    elif server.url and server.type == "stdio":
+        problems.append(f"{key}: type stdio needs a `command`, not a `url`")
+    if server.url and not server.url.startswith(("http://", "https://", "${")):
+        problems.append(f"{key}: the url must begin with http:// or https://")
+    return server.type or ("stdio" if server.command else "http")
+
+
+def _oauth(server: McpServer, filled: Callable[[str], str]) -> OAuthSettings:
+    given = server.oauth
+    return OAuthSettings(
+        filled(given.client_id or ""), filled(given.client_secret or ""), given.scopes, given.callback_port
+    )

@@ -5,17 +5,9 @@ from typing import Literal
 
 import msgspec
 
+from agent_cli.config.schema import McpTools
+
 Transport = Literal["stdio", "http", "sse"]
-
-
-class ToolChoice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Selection of the tools of a server that the model may see, by patterns such as `read_*`."""
-
-    allow: tuple[str, ...] = ()
-    """Only these tools; empty for all."""
-    deny: tuple[str, ...] = ()
-    always: tuple[str, ...] = ()
-    """Tools whose definitions are sent in every request, whatever their size."""
 
 
 class OAuthSettings(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,7 +40,8 @@ class ServerDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     idle_timeout_s: float = 60.0
     """Maximum duration of a call without progress."""
     start_timeout_s: float = 120.0
-    tools: ToolChoice = ToolChoice()
+    tools: McpTools = McpTools()
+    """Which of its tools the model may see."""
     max_result_tokens: int | None = None
     """Maximum size of a result given to the model; None for the limit of all tools."""
     sampling: bool = False

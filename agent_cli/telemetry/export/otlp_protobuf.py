@@ -1,15 +1,18 @@
 """OTLP in its protobuf encoding, converted from JSON. Needs the extra `otel`; imported only for a collector that
 gets protobuf."""
 
-from collections.abc import Iterable, Mapping
+from base64 import b64encode
 from typing import Any
 
+from google.protobuf.json_format import ParseDict, ParseError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
 
 from agent_cli.protocol.json_text import decode_json
+
+_IDS = frozenset({"traceId", "spanId", "parentSpanId"})
 
 
 def to_protobuf(request: bytes) -> bytes:
@@ -18,16 +21,10 @@ def to_protobuf(request: bytes) -> bytes:
     Raises:
         ValueError: it is not a request.
     """
-    made = ExportTraceServiceRequest()
-    for group in decode_json(request)["resourceSpans"]:
-        spans = made.resource_spans.add(schema_url=group.get("schemaUrl", ""))
-        _fill(spans.resource.attributes, group.get("resource", {}).get("attributes", ()))
-        for each in group["scopeSpans"]:
-            scope = spans.scope_spans.add(schema_url=each.get("schemaUrl", ""))
-            scope.scope.name = each.get("scope", {}).get("name", "")
-            scope.scope.version = each.get("scope", {}).get("version", "")
-            for value in each["spans"]:
-                _add_span(scope.spans, value)
+    try:
+        made = ParseDict(_with_ids(decode_json(request)), ExportTraceServiceRequest(), ignore_unknown_fields=True)
+    except ParseError as error:
+        raise ValueError(str(error)) from error
     data: bytes = made.SerializeToString()
     return data
 
@@ -41,35 +38,13 @@ def rejected_spans(response: bytes) -> int:
     return int(ExportTraceServiceResponse.FromString(response).partial_success.rejected_spans)
 
 
-def _add_span(spans: Any, value: Mapping[str, Any]) -> None:
-    span = spans.add(
-        trace_id=bytes.fromhex(value["traceId"]),
-        span_id=bytes.fromhex(value["spanId"]),
-        parent_span_id=bytes.fromhex(value.get("parentSpanId", "")),
-        name=value["name"],
-        kind=int(value.get("kind", 0)),
-        start_time_unix_nano=int(value["startTimeUnixNano"]),
-        end_time_unix_nano=int(value["endTimeUnixNano"]),
-    )
-    span.status.code = int(value.get("status", {}).get("code", 0))
-    _fill(span.attributes, value.get("attributes", ()))
-
-
-def _fill(attributes: Any, values: Iterable[Mapping[str, Any]]) -> None:
-    for each in values:
-        _set(attributes.add(key=each["key"]).value, each["value"])
-
-
-def _set(target: Any, value: Mapping[str, Any]) -> None:
-    match value:
-        case {"stringValue": text}:
-            target.string_value = text
-        case {"boolValue": flag}:
-            target.bool_value = flag
-        case {"intValue": number}:
-            target.int_value = int(number)
-        case {"doubleValue": number}:
-            target.double_value = number
-        case {"arrayValue": {"values": values}}:
-            for each in values:
-                _set(target.array_value.values.add(), each)
+def _with_ids(value: Any) -> Any:
+    """Return a value with its ids in Base64, as protobuf has bytes in JSON; OTLP has them in hexadecimal."""
+    if isinstance(value, list):
+        return [_with_ids(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: b64encode(bytes.fromhex(each)).decode() if key in _IDS else _with_ids(each)
+        for key, each in value.items()
+    }

@@ -26,8 +26,7 @@ from .figures import (
     add_agent,
     figures_of,
 )
-from .plausible import plausible
-from .spans import agent_files
+from .spans import agent_files, plausible
 
 Grouping = Literal["model", "project", "tool", "day", "session"]
 _decoder = msgspec.msgpack.Decoder(SessionFigures)

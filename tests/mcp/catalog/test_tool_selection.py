@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from agent_cli.config.schema import McpTools
 from agent_cli.engine.context.token_meter import text_tokens
 from agent_cli.mcp.catalog.tool_selection import allowed_tools, as_new, catalogue, entries, model_name
 from agent_cli.mcp.servers import Servers
-from agent_cli.mcp.types.definition import ToolChoice
 from agent_cli.mcp.types.offer import ToolDefinition
 from agent_cli.tools.registry import Registry
 from tests.mcp.catalog.realistic import servers as realistic
@@ -109,7 +109,7 @@ def test_tools_are_chosen_by_patterns_and_sorted() -> None:
     tools = [ToolDefinition(name) for name in ("write_file", "read_file", "list", "read_dir", "[x]")]
 
     def names(**choice: tuple[str, ...]) -> list[str]:
-        return [tool.name for tool in allowed_tools(tools, ToolChoice(**choice))]
+        return [tool.name for tool in allowed_tools(tools, McpTools(**choice))]
 
     assert names() == ["[x]", "list", "read_dir", "read_file", "write_file"]
     assert names(allow=("read_*",)) == ["read_dir", "read_file"]
@@ -120,11 +120,11 @@ def test_tools_are_chosen_by_patterns_and_sorted() -> None:
 
 def test_of_two_tools_with_one_name_the_first_counts() -> None:
     twice = [ToolDefinition("echo", description="first"), ToolDefinition("echo", description="second")]
-    assert [tool.description for tool in allowed_tools(twice, ToolChoice())] == ["first"]
+    assert [tool.description for tool in allowed_tools(twice, McpTools())] == ["first"]
 
 
 def test_tools_that_are_always_sent_come_before_the_search(tmp_path: Path) -> None:
-    servers = known_servers(tmp_path, realistic(), choice=ToolChoice(always=("get_me", "slack_post_*")))
+    servers = known_servers(tmp_path, realistic(), choice=McpTools(always=("get_me", "slack_post_*")))
     names = [tool.name for tool in servers.offered_tools(ROOM)]
     assert names == ["mcp__github__get_me", "mcp__slack__slack_post_message", "find_tools", "call_tool"]
 

@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from agent_cli.config.schema import McpTools
 from agent_cli.mcp.catalog.offer_store import OfferStore
 from agent_cli.mcp.client.connect import connect
 from agent_cli.mcp.servers import Servers
 from agent_cli.mcp.tools.server_tool import Arguments, ServerTool, introduction
 from agent_cli.mcp.types.client import Client, Handlers
-from agent_cli.mcp.types.definition import ServerDefinition, ToolChoice
+from agent_cli.mcp.types.definition import ServerDefinition
 from agent_cli.mcp.types.offer import ToolDefinition
 from agent_cli.protocol.events import ApprovalRequested
 from agent_cli.protocol.messages import ToolResult
@@ -268,7 +269,7 @@ async def test_wrong_arguments_are_answered_without_a_question(
 
 async def test_only_chosen_tools_can_be_called(demo: Demo) -> None:
     demo.definition = msgspec.structs.replace(
-        demo.definition, tools=ToolChoice(allow=("echo", "add"), deny=("add",))
+        demo.definition, tools=McpTools(allow=("echo", "add"), deny=("add",))
     )
     script = (say(call("mcp__demo__add", a=1, b=2)), say(echo()), say("done"))
     async with demo.session(*script, rules=ALLOW) as it:

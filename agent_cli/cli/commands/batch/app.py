@@ -40,9 +40,7 @@ OPTIONS = (
     Option(("--filter",), "text", "Run only tasks whose id matches.", value="REGEX"),
     Option(("--limit",), "whole", "Run only the first N tasks.", value="N", least=1),
     Option(("--shuffle",), "whole", "Shuffle the tasks by this seed.", value="SEED"),
-    Option(
-        ("--retry",), "text", "What to run again if OUT has results.", ("infra", "failed", "all"), default="infra"
-    ),
+    Option(("--retry",), "text", "What to run again if OUT has results.", _RETRIES, default="infra"),
     Option(("--keep",), "text", "Which trees to keep afterwards.", ("failed", "all", "none"), default="failed"),
     Option(("--keep-gb",), "number", "Disk space for kept trees.", value="GB", default=10.0, least=0),
     Option(("--result",), "text", "Also create a branch for each result.", ("patch", "branch"), default="patch"),

@@ -6,10 +6,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from agent_cli.config.json_comments import json_with_comments
-from agent_cli.fs.files import read_regular
+from agent_cli.config.foreign_settings import settings_in
 
 _IMPORT = "not read; a line `@{name}` in AGENTS.md imports it"
 _EACH = "not read; AGENTS.md can import each with a line `@PATH`"
@@ -86,17 +83,10 @@ def _unused(folder: Path, table: Mapping[str, str], place: str) -> Iterator[tupl
         if (folder / name).exists():
             yield folder / name, why.format(name=name)
     for name, group in groupby(sorted(_SETTINGS), key=itemgetter(0)):
-        content = _content(folder / name)
+        content = settings_in(folder / name, _MOST_BYTES)
         for _, key, why in group if content else ():
             if _at(content, key):
                 yield folder / f"{name} ({key})", why.format(place=place)
-
-
-def _content(path: Path) -> Any:
-    try:
-        return json_with_comments(read_regular(path, _MOST_BYTES, follow=True))
-    except (OSError, msgspec.DecodeError, RecursionError):
-        return None
 
 
 def _at(content: Any, key: str) -> Any:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent_cli.cli.services.typed.memory_notes import MemoryNotes
+from agent_cli.cli.services.typed_input import MemoryNotes
 from agent_cli.workspace.memory import Memory
 
 

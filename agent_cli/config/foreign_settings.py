@@ -1,11 +1,15 @@
-"""JSON as editors write it: with comments and trailing commas."""
+"""Settings as other programs write them: JSON with comments and trailing commas, and TOML. The files come with
+repositories and are read before anybody is asked, so none may keep the program busy, or be too deep for what is
+done with it later."""
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from agent_cli.fs.files import read_regular
 from agent_cli.protocol.json_text import decode_json, place_of_error
 
 _TEXT = r'(?P<text>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))'
@@ -16,6 +20,19 @@ _CUT_OFF = "Input data was truncated"
 DEEPEST = 64
 """Most levels of a value."""
 _LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])", re.DOTALL)
+
+
+def settings_in(path: Path, most_bytes: int) -> dict[str, Any]:
+    """Return the settings in a file, TOML if its name ends in `.toml`; none if it is missing, larger, or cannot be
+    read."""
+    try:
+        data = read_regular(path, most_bytes + 1, follow=True)
+        if len(data) > most_bytes:
+            return {}
+        found = parse_toml(data) if path.suffix == ".toml" else json_with_comments(data)
+    except (OSError, ValueError, msgspec.DecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def json_with_comments(data: bytes, kind: Any = Any) -> Any:
@@ -75,3 +92,29 @@ def _inside(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
+
+
+_MOST_PARTS = 64
+_NAME = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_NAME}[ \t]*+\.[ \t]*+){{{_MOST_PARTS}}}")
+"""The library needs quadratic time for the parts of a key."""
+
+
+def parse_toml(data: bytes) -> dict[str, Any]:
+    """Return the content of a file.
+
+    Raises:
+        ValueError: it is not valid, or nested too deeply.
+    """
+    import tomllib
+
+    text = data.decode("utf-8-sig")
+    if _LONG_KEY.search(text):
+        raise ValueError(f"it has a key of more than {_MOST_PARTS} parts")
+    try:
+        found = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if is_deep(found):
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+    return found

@@ -1,1 +1,0 @@
-"""`agent plugin`: plug-ins of Claude Code, Codex and Gemini CLI."""

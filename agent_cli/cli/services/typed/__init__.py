@@ -1,1 +1,0 @@
-"""User input that is not a prompt: shell commands after `!`, notes after `#`."""
