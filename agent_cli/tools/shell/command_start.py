@@ -58,7 +58,7 @@ async def start_command(
         masks = None if limits is None or limits.is_bounded else limits
         confinement = None if masks else _beside(limits, context)
         proxy = await _proxy(confinement, context)
-        given = _given(confinement, context, proxy, reports=reports)
+        given = _given(command, confinement, context, proxy, reports=reports)
         if context.traced is not None:
             given = msgspec.structs.replace(given, env=context.traced(given.env, context.call_id))
         told = await tampering.leave() if confinement is None else tampering.look()
@@ -73,7 +73,7 @@ async def start_command(
         lists.begin()
     try:
         running = await context.processes.start(
-            [program, "-c", "--", command],
+            [program, "-c", "--", given.command],
             cwd=context.shell.cwd,
             env=given.env,
             on_output=on_output,
@@ -120,9 +120,11 @@ async def _proxy(confinement: Confinement | None, context: ToolContext) -> str:
     return url
 
 
-def _given(confinement: Confinement | None, context: ToolContext, proxy: str, *, reports: bool) -> ShellStart:
+def _given(
+    command: str, confinement: Confinement | None, context: ToolContext, proxy: str, *, reports: bool
+) -> ShellStart:
     if confinement is None:
-        return context.shell.prepare(leaves=context.leaves, reports=reports)
+        return context.shell.prepare(command, leaves=context.leaves, reports=reports)
     from agent_cli.sandbox.profile.environment import OF_CONFINEMENT, PROXIES, confined_env
 
     set_here = PROXIES.intersection(context.shell.altered)
@@ -134,7 +136,7 @@ def _given(confinement: Confinement | None, context: ToolContext, proxy: str, *,
         proxy=proxy,
         tmp=context.processes.tmp_of(confinement),
     )
-    return context.shell.prepare(settings, OF_CONFINEMENT, reports=reports)
+    return context.shell.prepare(command, settings, OF_CONFINEMENT, reports=reports)
 
 
 async def notes_on_changes(start: StartedCommand, context: ToolContext, untrusted: str = "") -> list[str]:

@@ -32,8 +32,8 @@ _DECLARED = lazy_regex(
     re.DOTALL,
 )
 _VOLATILE = lazy_regex(
-    rb"^declare -(?:\S+ (?:_|AGENT_CALL)|[^\sx]+ (?:S?RANDOM|SECONDS|EPOCH(?:SECONDS|REALTIME)|LINENO|HISTCMD"
-    rb"|PIPESTATUS|PPID|BASHPID|BASH_(?:ARGC|ARGV0?|COMMAND|EXECUTION_STRING|LINENO|SOURCE|SUBSHELL)))"
+    rb"^declare -(?:\S+ (?:_|AGENT_(?:CALL|COMMAND))|[^\sx]+ (?:S?RANDOM|SECONDS|EPOCH(?:SECONDS|REALTIME)|LINENO"
+    rb"|HISTCMD|PIPESTATUS|PPID|BASHPID|BASH_(?:ARGC|ARGV0?|COMMAND|EXECUTION_STRING|LINENO|SOURCE|SUBSHELL)))"
     rb"(?:=(?:\"(?:[^\"\\]|\\.)*\"|\$'(?:[^'\\]|\\.)*'|\([^\n\\]*\)))?\n",
     re.DOTALL | re.MULTILINE,
 )
@@ -42,7 +42,7 @@ before and are not parsed anew."""
 _ESCAPED = lazy_regex(rb"\\([\\\"$`\n])")
 _FUNCTION = lazy_regex(rb"([^\s;&|(){}]+)\s*\(\)|\bfunction\s+([^\s;&|(){}]+)")
 """Matches whatever may define a function: possibly too much, never too little."""
-_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "AGENT_CALL", "SHELLOPTS", "PS1", "PS2"})
+_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "AGENT_CALL", "AGENT_COMMAND", "SHELLOPTS", "PS1", "PS2"})
 """Variables set anew by each shell or each call; a shell without a terminal removes the prompts."""
 _OWN_LOCAL = frozenset(
     {
@@ -52,6 +52,10 @@ _OWN_LOCAL = frozenset(
     }
 )  # fmt: skip
 """Variables that are not kept unless exported."""
+_FINDS_SHELLS = lazy_regex(r"\bp(kill|grep)\b")
+"""Matches programs that would find, and end, the shell that runs them, by the words of its argument."""
+_RUN = 'builtin eval "$AGENT_COMMAND"'
+"""Runs a command that is not the argument itself. The exit codes of its last pipeline's parts are then unknown."""
 _BEGIN_FD, _REPORT_FD = 58, 59
 """Descriptors in the shell: its start script, which it closes, and its report. Below 64, since the limit may be
 low; scripts use 3 to 9, 100, 200 or 255, and bash takes those from 63 down for itself if they are free."""
@@ -88,6 +92,8 @@ _BEGAN_NS = time.time_ns()
 class ShellStart(msgspec.Struct, frozen=True):
     """Start parameters of a shell."""
 
+    command: str
+    """What the shell is to run, as its argument."""
     env: dict[str, str]
     begin: FileIO | None = None
     """The script that it reads before the command."""
@@ -229,14 +235,15 @@ class ShellSession:
 
     def prepare(
         self,
+        command: str,
         confined: Callable[[Mapping[str, str]], dict[str, str]] = dict,
         own: frozenset[str] = frozenset(),
         *,
         leaves: bool = False,
         reports: bool = True,
     ) -> ShellStart:
-        """Return the start parameters of the next shell: the current environment as modified by `confined`, and,
-        if it `reports`, the files for that. The caller closes them.
+        """Return the start parameters of the next shell, which runs `command`: the current environment as modified
+        by `confined`, and, if it `reports`, the files for that. The caller closes them.
 
         A shell that `leaves` the sandbox starts in the initial state, because the variables and functions set by
         sandboxed commands were never checked.
@@ -244,7 +251,9 @@ class ShellSession:
         env = self._launch | {"PATH": self._search_path()} if leaves else confined(self.env)
         if self._came_from:
             env = {**env, "OLDPWD": self._came_from}
-        start = ShellStart(env, own=own, leaves=leaves, reports_start=reports and bool(env.get("BASH_ENV")))
+        start = ShellStart(
+            command, env, own=own, leaves=leaves, reports_start=reports and bool(env.get("BASH_ENV"))
+        )
         if not reports:
             return start
         try:
@@ -252,12 +261,12 @@ class ShellSession:
         except OSError:
             return start
         env = {**env, "BASH_ENV": f"/dev/fd/{_BEGIN_FD}"}
-        return msgspec.structs.replace(start, env=env, begin=begin, report=report)
+        command = _RUN if _FINDS_SHELLS.search(command) else command
+        return msgspec.structs.replace(start, command=command, env=env, begin=begin, report=report)
 
     def _beginning(self, given: ShellStart) -> bytes:
-        """Return the script that bash reads before the command: the user's own BASH_ENV, the state left by earlier
-        commands, and the report trap. The command itself is passed unchanged, so that error messages quote nothing
-        else."""
+        """Return the script that bash reads first: the user's own BASH_ENV, the state left by earlier commands, the
+        report trap, and the command if that is no argument. Error messages quote nothing else than the command."""
         from shlex import quote
 
         own = given.env.get("BASH_ENV", "")
@@ -266,7 +275,10 @@ class ShellSession:
             first += f"\n{REPORT} 2>/dev/null >&{_REPORT_FD}"
         left = b"" if given.leaves else b"".join(self._local.values()) + self._functions
         trap = quote(f"{REPORT} 2>/dev/null >&{_REPORT_FD}")
-        return os.fsencode(f"exec {_BEGIN_FD}<&-\n{first}\n") + left + os.fsencode(f"trap {trap} EXIT\n")
+        last = f"trap {trap} EXIT\n"
+        if _FINDS_SHELLS.search(given.command):
+            last += f"AGENT_COMMAND={quote(given.command)}\n"
+        return os.fsencode(f"exec {_BEGIN_FD}<&-\n{first}\n") + left + os.fsencode(last)
 
     def adopt(self, given: ShellStart) -> str:
         """Apply the shell's report. Return in words what is lost, empty if nothing. The exit codes of the last

@@ -26,9 +26,9 @@ async def said(context: ToolContext, command: str) -> str:
     return (await call(context, "shell", command=command)).text
 
 
-def run_bash(command: str, start: ShellStart, variables: Mapping[str, str] = MappingProxyType({})) -> None:
+def run_bash(start: ShellStart, variables: Mapping[str, str] = MappingProxyType({})) -> None:
     env = {os.fsencode(name): os.fsencode(value) for name, value in {**start.env, **variables}.items()}
-    pid = spawn(b"/bin/bash", [b"bash", b"-c", command.encode()], env, start.files)
+    pid = spawn(b"/bin/bash", [b"bash", b"-c", start.command.encode()], env, start.files)
     assert os.waitpid(pid, 0)[1] == 0
 
 
@@ -77,8 +77,8 @@ async def test_a_value_that_looks_like_variables_lasts_whole(context: ToolContex
 
 def test_a_prompt_that_an_active_environment_has_exported_is_no_change_by_a_command(root: Path) -> None:
     session = ShellSession(root, {"PATH": os.environ["PATH"], "PS1": "(venv) $ ", "PS2": "> "})
-    with closing(session.prepare()) as start:
-        run_bash("true", start)
+    with closing(session.prepare("true")) as start:
+        run_bash(start)
         session.adopt(start)
     assert session.altered == () and session.env["PS1"] == "(venv) $ "
 
@@ -214,8 +214,8 @@ def test_any_value_survives_the_way_through_bash(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, str]
 ) -> None:
     session = ShellSession(tmp_path_factory.getbasetemp(), {"PATH": os.environ["PATH"]})
-    with closing(session.prepare()) as start:
-        run_bash("true", start, values)
+    with closing(session.prepare("true")) as start:
+        run_bash(start, values)
         assert session.adopt(start) == "" and {name: session.env[name] for name in values} == values
     assert set(session.altered) == set(values)
 
@@ -311,8 +311,21 @@ async def test_what_only_the_sandbox_sets_or_leaves_out_does_not_change_the_sess
     def confined(env: Mapping[str, str]) -> dict[str, str]:
         return {**{name: value for name, value in env.items() if name != "TOKEN"}, "CACHE": "/c", "OFFLINE": "1"}
 
-    with closing(session.prepare(confined)) as start:
-        run_bash("export NEW=n OFFLINE=0; unset KEPT", start)
+    with closing(session.prepare("export NEW=n OFFLINE=0; unset KEPT", confined)) as start:
+        run_bash(start)
         assert session.adopt(start) == ""
     assert session.env == {"PATH": os.environ["PATH"], "TOKEN": "t", "NEW": "n", "OFFLINE": "0"}
     assert session.altered == ("KEPT", "NEW", "OFFLINE")
+
+
+async def test_a_command_that_ends_others_by_their_words_does_not_end_itself(context: ToolContext) -> None:
+    text = await said(
+        context, "sleep 77.5 & pkill -f 'sleep 77[.]5'; wait; echo rest; pgrep -f 'sleep 77[.]5'; echo $? $#; foo"
+    )
+    assert text.startswith("rest\n1 0\n/bin/bash: line 1: foo: command not found\n"), text
+
+
+async def test_the_variable_that_holds_the_command_does_not_last(context: ToolContext) -> None:
+    await said(context, "export AGENT_COMMAND KEPT=1; pgrep -f nothing-like-this")
+    assert (await said(context, "bash -c 'echo \"[$AGENT_COMMAND]$KEPT\"'")).startswith("[]1\n")
+    assert context.shell.altered == ("KEPT",)
