@@ -265,8 +265,8 @@ class ShellSession:
         return msgspec.structs.replace(start, command=command, env=env, begin=begin, report=report)
 
     def _beginning(self, given: ShellStart) -> bytes:
-        """Return the script that bash reads first: the user's own BASH_ENV, the state left by earlier commands, the
-        report trap, and the command if that is no argument. Error messages quote nothing else than the command."""
+        """Return the script that bash reads first: the user's own BASH_ENV, the state left by earlier commands,
+        the report trap, and the command if that is no argument. Error messages quote nothing else."""
         from shlex import quote
 
         own = given.env.get("BASH_ENV", "")
