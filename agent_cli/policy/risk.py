@@ -165,15 +165,14 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str
     found = []
     deleted: dict[_Place, list[str]] = {}
     places = outside = [place]  # more than one if a `cd` may have failed
-    scope = 0
     try:
         if depth > MAX_SHELLS:
             raise Unsure("shells inside shells")
         parts = parse(line)
         is_one_chain = is_chain(parts)
         for before, part in zip((None, *parts), parts, strict=False):
-            if part.subshell != scope:
-                places, scope = outside, part.subshell
+            if before and part.subshell != before.subshell:
+                places = outside
             each = unwrap(part)
             last = len(each.commands) - 1
             for here in places:

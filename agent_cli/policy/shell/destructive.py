@@ -13,7 +13,7 @@ from agent_cli.protocol.paths import is_inside
 from ..rules.globs import globs_meet
 from .databases import CLIENTS, DROPS, QUOTE, empties, with_files
 from .parser import SimpleCommand, Unsure, Word, parse
-from .wrappers import SHELLS, all_started_by, git_settings, normalize, option_values, program, unwrap
+from .wrappers import SHELLS, all_started_by, git_settings, leftovers, normalize, option_values, program, unwrap
 
 HARMLESS = frozenset(f"/dev/{name}" for name in "null zero full random urandom stdin stdout stderr tty".split())
 
@@ -231,7 +231,7 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
     name, *args = _own_program(normalize(command))
     line = f" {' '.join(args)} "
     danger = DANGERS.get(name.split(".")[0] if name.startswith("mkfs") else name)
-    if danger is not None and re.search(danger.words, line):
+    if danger is not None and re.search(danger.words, line) and not leftovers(command.words[1:]):
         return f"`{name}` {danger.why}"
     if why := empties(name, command, place.read):
         return why

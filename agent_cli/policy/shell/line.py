@@ -226,11 +226,10 @@ def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
     is_one_chain = is_chain(parts)
     outside: tuple[str, ...] = (cwd,)
     places = outside
-    scope = 0
     found = []
     for at, part in enumerate(parts):
-        if part.subshell != scope:
-            places, scope = outside, part.subshell
+        if at and part.subshell != parts[at - 1].subshell:
+            places = outside
         inside = unwrap(part)
         found.append(CommandInPlace(part, inside, places[0], places[1:]))
         if any(program(command) in ("cd", "pushd", "popd") for command in inside.commands):

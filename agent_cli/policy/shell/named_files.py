@@ -58,7 +58,7 @@ def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Pol
         found.append(_read_from(Word(source), cwd, policy))
     for word in read.files if read else ():
         found.append(_read_from(word, cwd, policy))
-    for word in read.judged if read else part.words[1:]:
+    for word in read.judged if read else _possible_files(part):
         found += _watched_word(word, cwd, policy, protected=read is None)
     if read is None and not policy.sandboxed:
         found += _named_in_code(part, cwd, policy)
@@ -66,6 +66,16 @@ def files_named(part: SimpleCommand, read: Reading | None, cwd: str, policy: Pol
         found.append(may_open(rule, f"`{part.argv[0]}`"))
     kept = [verdict for verdict in found if not _is_seen_to(verdict, policy)]
     return FilesVerdict(strictest(kept), len(kept) < len(found))
+
+
+def _possible_files(part: SimpleCommand) -> tuple[Word, ...]:
+    """Return the words that may be files: not what `find` leaves out, as with `-not -path './.git/*'`."""
+    words = part.words[1:]
+    if part.argv[:1] != ("find",):
+        return words
+    before = zip(part.argv, part.argv[1:], strict=False)
+    left_out = [not_ in ("!", "-not") and test in ("-path", "-name") for not_, test in before]
+    return tuple(word for word, is_out in zip(words, [False, *left_out], strict=False) if not is_out)
 
 
 def real_path(word: str, cwd: str, policy: Policy) -> str:

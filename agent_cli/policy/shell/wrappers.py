@@ -7,6 +7,7 @@ after it would be a guess.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -17,6 +18,11 @@ _MOST_STARTED = 64
 MAX_SHELLS = 4
 """Maximum number of shells inside one another."""
 
+_LEFTOVERS = (
+    r"__pycache__|node_modules|\.(pytest|mypy|ruff)_cache|\.ipynb_checkpoints|\.DS_Store|Thumbs\.db"
+    r"|\*\.(py[co]|py\[co\]|class|o|obj|orig|rej|bak|tmp|swp)|\*~"
+)
+"""Names of what tools leave behind; nothing of git's own has one."""
 TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
 """Wrappers that are as harmless as the commands they run."""
 SHELLS = frozenset("sh bash zsh dash ksh mksh fish ash rbash".split())
@@ -375,6 +381,9 @@ def _shell_script(name: str, words: list[Word], fed: bool) -> list[str]:
 
 
 def _find_commands(words: list[Word]) -> list[SimpleCommand]:
+    cleared = leftovers(words)
+    if cleared:
+        return [SimpleCommand((Word("rm"), Word("-r"), *cleared))]
     found = []
     for at, word in enumerate(words):
         if word.text in _FIND_RUNS:
@@ -383,6 +392,42 @@ def _find_commands(words: list[Word]) -> list[SimpleCommand]:
                 raise Unsure("what `find` runs is not certain")
             found.append(SimpleCommand(tuple(_replaced(words[at + 1 : end], ["{}"])), has_unseen_words=True))
     return found
+
+
+def leftovers(words: Sequence[Word]) -> tuple[Word, ...]:
+    """Return patterns for what `find` deletes if that is only what tools leave behind, such as `*.pyc`; otherwise
+    nothing. `words` are those after `find`."""
+    texts = [word.text for word in words]
+    first = next((at for at, text in enumerate(texts) if text[:1] in ("-", "(", "!")), len(texts))
+    names: list[str] = []
+    is_named = deletes = False
+    rest = iter(texts[first:])
+    for text in rest:
+        text = f"{text} {next(rest, '')}" if text in ("!", "-not") else text
+        if text in ("-name", "-iname") and re.fullmatch(_LEFTOVERS, name := next(rest, "")):
+            names.append(name.replace("[co]", "?"))
+            is_named = True
+        elif text in ("-type", "-maxdepth", "-mindepth", "-mtime", "-mmin", "-size", "-not -path", "! -path"):
+            next(rest, "")
+        elif text in ("-o", "-or") and is_named:
+            is_named = False
+        elif is_named and (text == "-delete" or (text == "-exec" and _removes_found(rest))):
+            deletes = True
+        elif text not in ("-prune", "-print", "-depth", "-xdev", "-a", "(", ")"):
+            return ()
+    if not is_named or not deletes or any(word.glob for word in words[:first]):
+        return ()
+    return tuple(Word(f"{start.rstrip('/')}/{name}", True) for start in texts[:first] or ["."] for name in names)
+
+
+def _removes_found(rest: Iterator[str]) -> bool:
+    """Read what follows `-exec`; return True if it only removes what was found."""
+    words = list(takewhile(lambda word: word not in (";", "+"), rest))
+    return (
+        words[:1] == ["rm"]
+        and words[-1:] == ["{}"]
+        and all(re.fullmatch("-[rRfv]+", each) for each in words[1:-1])
+    )
 
 
 def _parallel(words: list[Word]) -> list[SimpleCommand]:

@@ -79,3 +79,35 @@ def test_what_makes_git_run_a_program_or_overwrite_what_is_pushed_asks_in_yolo(l
 )  # fmt: skip
 def test_other_settings_and_options_of_git_run_in_yolo(line: str) -> None:
     assert isinstance(run(line, ruled(mode="yolo", sandboxed=False)), Allow)
+
+
+@each_row(
+    "line",
+    [
+        "find . -name '*.pyc' -delete", "find . -type d -name __pycache__ -exec rm -rf {} +", "find src tests -name '*.o' -exec rm {} \\;",
+        "find . \\( -name '*.pyc' -o -name __pycache__ \\) -delete", "find . -name node_modules -type d -prune -exec rm -rf '{}' +",
+        "find . -type f -name '*.py[co]' -delete -o -type d -name __pycache__ -delete", "find . -name '*~' -not -path './.git/*' -delete",
+    ],
+)  # fmt: skip
+def test_what_tools_leave_behind_in_the_workspace_is_cleared_without_a_question(line: str) -> None:
+    assert kind(run(line, ruled(mode="yolo"))) == "allow"
+    assert kind(run(line, ruled(mode="ask"))) == "ask"
+    for denied in ("./*.pyc", "**/*.o", "**/__pycache__", "**/node_modules", "**/*~"):
+        found = kind(run(line, ruled(f"deny write({denied})", mode="yolo")))
+        assert (found == "deny") is (denied.removeprefix("./").removeprefix("**/") in line), denied
+
+
+@each_row(
+    "line",
+    [
+        "find . -delete", "find . -name '*' -delete", "find . -name '*.py' -delete", "find . -name HEAD -delete", "find .. -name '*.pyc' -delete",
+        "find / -name '*.bak' -delete", "find . -name '*.pyc' -o -type f -delete", "find . -type f -o -name '*.pyc' -delete",
+        "find . -not -name '*.pyc' -delete", "find . ! -name '*.pyc' -delete", "find . -delete -name '*.pyc'", "find -L . -name '*.pyc' -delete",
+        "find . \\( -name '*.pyc' -o -type f \\) -delete", "find . \\( -type f -o -name '*.pyc' \\) -delete", "find . -name '*.pyc' , -delete",
+        "find . -exec rm {} + -name '*.pyc'", "find . -name '*.pyc' -exec rm -rf . {} +", "find . -name '*.pyc' -exec rm -rf /etc {} +",
+        "find . -name '*.pyc' -delete -o -exec rm {} +", "find . -not \\( -name '*.pyc' \\) -delete", "find . -name '*.pyc' -fls out",
+        "find . -name '*.pyc' -exec shred {} +", "find . -name '*.pyc' | xargs rm",
+    ],
+)  # fmt: skip
+def test_whatever_else_find_deletes_asks_in_yolo(line: str) -> None:
+    assert kind(run(line, ruled(mode="yolo"))) == "ask"
