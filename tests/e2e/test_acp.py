@@ -324,7 +324,7 @@ def test_a_missing_key_is_an_error_of_its_own(world: World) -> None:
         methods = editor.initialize()["authMethods"]
         assert [(each["id"], each.get("type")) for each in methods] == [("ready", None), ("setup", "terminal")]
         error = editor.error("session/new", cwd=str(world.work), mcpServers=[])
-        assert error["code"] == -32000, error
+        assert error["code"] == -32000 and error["data"] == {"details": error["message"]}, error
         assert editor.error("authenticate", methodId="ready")["code"] == -32000
         assert editor.error("authenticate", methodId="magic")["code"] == -32602
     done = world.run("acp", "setup", env=nobody)
@@ -430,7 +430,8 @@ def test_the_version_is_negotiated_and_nothing_goes_before_initialize(world: Wor
         assert editor.error("session/list")["code"] == -32600
         begun = editor.request("initialize", protocolVersion=7, clientCapabilities={"fs": "yes", "session": None})
         assert begun["protocolVersion"] == 1 and begun["agentInfo"]["name"] == "agent-cli"
-        assert editor.error("initialize", protocolVersion="new")["code"] == -32602
+        assert editor.request("initialize", protocolVersion="0.9")["protocolVersion"] == 1
+        assert editor.error("initialize", protocolVersion=None)["code"] == -32602
         assert editor.error("session/dance")["code"] == -32601
 
 

@@ -20,7 +20,7 @@ from .buffers import EditorBuffers
 from .content import PromptReader
 from .host import EditorHost
 from .session import ClientSession
-from .wire import AUTH_REQUIRED, NOT_FOUND, PROTOCOL_VERSION
+from .wire import AUTH_REQUIRED, NOT_FOUND, PROTOCOL_VERSION, failure
 
 _PAGE = 50
 """Number of sessions per page."""
@@ -83,9 +83,9 @@ class AcpAgent:
         try:
             return await carry_out(params)
         except LoginNeeded as error:
-            raise RpcError(AUTH_REQUIRED, str(error)) from error
+            raise failure(AUTH_REQUIRED, str(error)) from error
         except HostError as error:
-            raise RpcError(INTERNAL_ERROR, str(error)) from error
+            raise failure(INTERNAL_ERROR, str(error)) from error
 
     async def aclose(self) -> None:
         """Stop and close all sessions."""
@@ -168,7 +168,7 @@ class AcpAgent:
         try:
             return await asyncio.to_thread(self._host.folder_of, session_id)
         except HostError as error:
-            raise RpcError(NOT_FOUND, str(error)) from error
+            raise failure(NOT_FOUND, str(error)) from error
 
     async def _list(self, params: dict[str, Any]) -> Any:
         given = wire.read(params, wire.ListSessions)
@@ -228,7 +228,7 @@ class AcpAgent:
         session_id = wire.read(params, wire.OfSession).session_id
         session = self._sessions.get(session_id)
         if session is None or self._hub.find(session_id) is None:
-            raise RpcError(NOT_FOUND, f"No session {session_id!r} is open; load it first.")
+            raise failure(NOT_FOUND, f"No session {session_id!r} is open; load it first.")
         return session
 
 
