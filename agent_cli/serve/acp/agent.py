@@ -187,8 +187,14 @@ class AcpAgent:
 
     async def _delete(self, params: dict[str, Any]) -> Any:
         session_id = wire.read(params, wire.OfSession).session_id
+        was_open = session_id in self._sessions
         await self._closed(session_id)
-        await self._folder_of(session_id)  # refuses an unknown session
+        try:
+            await self._folder_of(session_id)
+        except RpcError:
+            if was_open:  # without a prompt, so it was never saved
+                return {}
+            raise
         await asyncio.to_thread(self._host.delete, session_id)
         return {}
 
