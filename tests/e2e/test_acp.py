@@ -369,6 +369,19 @@ def test_a_question_is_asked_in_a_form_or_with_options(world: World, offers: dic
     assert "blue" in world.messages(role="tool")[-1]
 
 
+def test_a_question_can_be_declined_in_a_client_that_must_choose(world: World) -> None:
+    world.script(Reply(calls=(Call("ask_user", {"question": "Which?", "options": ["red"]}),)), Reply(text="well"))
+    with Editor(world) as editor:
+        session = editor.open()
+        editor.allow = lambda params: next(
+            {"outcome": {"outcome": "selected", "optionId": each["optionId"]}}
+            for each in params["options"]
+            if each["kind"] == "reject_once"
+        )
+        assert editor.prompt(session, "go") == "end_turn"
+    assert "The user gave no answer." in world.messages(role="tool")[-1]
+
+
 def test_a_free_question_ends_the_prompt_and_the_next_one_is_its_answer(world: World) -> None:
     world.script(Reply(calls=(Call("ask_user", {"question": "What name?"}),)), Reply(text="Ada it is"))
     with Editor(world) as editor:
