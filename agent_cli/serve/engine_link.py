@@ -125,21 +125,34 @@ def asker(event: ev.ApprovalRequested | ev.QuestionAsked) -> str:
 
 async def _decision(item: ev.ApprovalItem, asker: str, ask: Ask) -> Decision:
     options = (ALLOW, *((ALLOW_SESSION,) if item.grant else ()), DENY)
-    said = await ask(Question("\n".join(filter(None, (asker, shown(item)))), options))
+    said = await ask(Question("\n".join(filter(None, (asker, _shown(item)))), options))
     grant = item.grant if said == ALLOW_SESSION else ""
     return Decision(item.call_id, allow=said in (ALLOW, ALLOW_SESSION), grant=grant)
 
 
-def shown(item: ev.ApprovalItem) -> str:
-    """Return everything that a user needs for a decision."""
+def _shown(item: ev.ApprovalItem) -> str:
+    saved = f"\n“{ALLOW_SESSION}” saves the rule {item.grant}" if item.grant else ""
+    return visible(f"{called(item)}\n{why_asked(item)}{saved}")
+
+
+def called(item: ev.ApprovalItem) -> str:
+    """Return the whole command or change, or the call with its arguments. Untrusted text."""
+    call = "" if item.preview_kind == "command" else f"{item.label or item.tool} {item.title}".strip()
+    return "\n".join(filter(None, (call, item.preview)))
+
+
+def why_asked(item: ev.ApprovalItem) -> str:
+    """Return why a call needs approval, and what it might do. Untrusted text."""
+    folder = f"in {item.folder}" if item.folder not in ("", ".") else ""
+    reach = {"network": "with network access", "outside": "outside the sandbox"}.get(item.reach, "")
+    place = ", ".join(filter(None, (folder, reach)))
     lines = [
-        f"{item.label or item.tool} {item.title}".strip(),
-        item.preview,
         f"Asked because: {item.reason} ({item.rule})",
+        f"It runs {place}" if place else "",
         f"At worst: {item.risk}" if item.risk else "",
-        f"“{ALLOW_SESSION}” saves the rule {item.grant}" if item.grant else "",
+        f"A hook changed it:\n{item.rewrite}" if item.rewrite else "",
     ]
-    return visible("\n".join(filter(None, lines)))
+    return "\n".join(filter(None, lines))
 
 
 def reply(said: str | None, question: ev.QuestionAsked) -> str:

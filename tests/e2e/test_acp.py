@@ -278,6 +278,9 @@ def test_a_saved_session_is_listed_loaded_resumed_forked_and_deleted(world: Worl
         editor.request("session/close", sessionId=session)
         assert editor.error("session/prompt", sessionId=session, prompt=[])["code"] == -32002
         editor.request("session/delete", sessionId=copy)
+        unused = editor.request("session/new", **place)["sessionId"]
+        editor.request("session/delete", sessionId=unused)
+        assert editor.error("session/delete", sessionId=unused)["code"] == -32002
         assert [each["sessionId"] for each in editor.request("session/list")["sessions"]] == [session]
     with Editor(world) as editor:
         editor.initialize()
@@ -324,7 +327,7 @@ def test_a_missing_key_is_an_error_of_its_own(world: World) -> None:
         methods = editor.initialize()["authMethods"]
         assert [(each["id"], each.get("type")) for each in methods] == [("ready", None), ("setup", "terminal")]
         error = editor.error("session/new", cwd=str(world.work), mcpServers=[])
-        assert error["code"] == -32000, error
+        assert error["code"] == -32000 and error["data"] == {"details": error["message"]}, error
         assert editor.error("authenticate", methodId="ready")["code"] == -32000
         assert editor.error("authenticate", methodId="magic")["code"] == -32602
     done = world.run("acp", "setup", env=nobody)
@@ -364,6 +367,19 @@ def test_a_question_is_asked_in_a_form_or_with_options(world: World, offers: dic
         assert editor.prompt(session, "go") == "end_turn"
         assert len(editor.asked("elicitation/create")) == bool(offers)
     assert "blue" in world.messages(role="tool")[-1]
+
+
+def test_a_question_can_be_declined_in_a_client_that_must_choose(world: World) -> None:
+    world.script(Reply(calls=(Call("ask_user", {"question": "Which?", "options": ["red"]}),)), Reply(text="well"))
+    with Editor(world) as editor:
+        session = editor.open()
+        editor.allow = lambda params: next(
+            {"outcome": {"outcome": "selected", "optionId": each["optionId"]}}
+            for each in params["options"]
+            if each["kind"] == "reject_once"
+        )
+        assert editor.prompt(session, "go") == "end_turn"
+    assert "The user gave no answer." in world.messages(role="tool")[-1]
 
 
 def test_a_free_question_ends_the_prompt_and_the_next_one_is_its_answer(world: World) -> None:
@@ -430,7 +446,8 @@ def test_the_version_is_negotiated_and_nothing_goes_before_initialize(world: Wor
         assert editor.error("session/list")["code"] == -32600
         begun = editor.request("initialize", protocolVersion=7, clientCapabilities={"fs": "yes", "session": None})
         assert begun["protocolVersion"] == 1 and begun["agentInfo"]["name"] == "agent-cli"
-        assert editor.error("initialize", protocolVersion="new")["code"] == -32602
+        assert editor.request("initialize", protocolVersion="0.9")["protocolVersion"] == 1
+        assert editor.error("initialize", protocolVersion=None)["code"] == -32602
         assert editor.error("session/dance")["code"] == -32601
 
 

@@ -66,7 +66,7 @@ def wrong_parameters(editor: Editor) -> None:
     session = editor.open()
     for params in ({}, {"sessionId": 1}, {"sessionId": session}, {"sessionId": session, "prompt": "text"}):
         assert editor.error("session/prompt", **params)["code"] == -32602
-    assert editor.error("initialize", protocolVersion="\ud800")["code"] == -32602
+    assert editor.error("initialize", protocolVersion=["\ud800"])["code"] == -32602
     blocks: list[Any] = [
         [],
         [{}],

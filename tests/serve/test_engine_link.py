@@ -46,7 +46,7 @@ async def test_questions_of_sub_agents_name_them_and_their_answers_go_back() -> 
         await link.run(UserInput("go"), ask, progress)
     await link.aclose()
     who = "The sub-agent explore-2 (its task: find the ^[[2Jtest) asks:\n"
-    assert asked[0].startswith(f"{who}$ npm test\nnpm test\n") and asked[1] == f"{who}Which?"
+    assert asked[0].startswith(f"{who}npm test\nAsked because: ") and asked[1] == f"{who}Which?"
     assert told == ["explore-2 running"]
     assert client.operations(ApprovalAnswer) == [ApprovalAnswer("r", (Decision("c1", True),))]
     assert client.operations(QuestionAnswer) == [QuestionAnswer("q", ALLOW)]

@@ -53,10 +53,11 @@ def outcome_of(given: Mapping[str, Any]) -> CallOutcome:
     """Return the outcome of a `tools/call`."""
     texts: list[str] = []
     images: list[Image] = []
-    for block in given.get("content") or ():
+    content = given.get("content") or ()
+    for block in content:
         _read_block(block, texts, images)
     structured = given.get("structuredContent")
-    if structured is not None and not any(_says_same(text, structured) for text in texts):
+    if structured is not None and not (content and _is_repeated(structured, content, texts)):
         texts.append(msgspec.json.encode(structured).decode())
     return CallOutcome("\n".join(texts), tuple(images), given.get("isError") is True)
 
@@ -178,15 +179,27 @@ def _not_shown(kind: str, media_type: str, data: str) -> str:
     return f"[{kind}, {media_type or 'of unknown type'}, {len(data) * 3 // 4:,} bytes, not shown]"
 
 
-def _says_same(text: str, structured: Any) -> bool:
-    """Return True if a text block repeats the structured result; SDKs wrap a plain value as `{"result":
-    VALUE}`."""
-    is_wrapped = isinstance(structured, dict) and [*structured] == ["result"]
-    values = [structured, *(structured.values() if is_wrapped else ())]
+def _is_repeated(structured: Any, content: Sequence[Any], texts: Sequence[str]) -> bool:
+    """Return True if the content repeats the structured result, in one text or a text for each item. Servers wrap
+    a value of another type: `{"result": VALUE}`, `{"content": VALUE}`. Of a number, the name says more."""
+    values = [structured]
+    if isinstance(structured, dict) and len(structured) == 1:
+        ((name, value),) = structured.items()
+        values += [value] if name == "result" or isinstance(value, str | list | dict) else []
+    return any(
+        value == content
+        or any(_says_same(text, value) for text in texts)
+        or (isinstance(value, list) and len(value) == len(texts) and all(map(_says_same, texts, value)))
+        for value in values
+    )
+
+
+def _says_same(text: str, value: Any) -> bool:
+    """Return True if a text is a value, or its JSON."""
+    if text == value:
+        return True
     try:
         said: Any = decode_json(text)
     except msgspec.DecodeError:
-        said = text
-    return text in values or any(
-        said == value and isinstance(said, bool) == isinstance(value, bool) for value in values
-    )
+        return False
+    return bool(said == value) and isinstance(said, bool) == isinstance(value, bool)

@@ -179,7 +179,8 @@ _KEYWORDS: Mapping[str, Callable[[Any, int], Any]] = {
     "required": _names,
     "$ref": _kept_if(lambda value: _is_text(value) and value.startswith("#")),  # a provider fetches no other
     **dict.fromkeys(_WORDS, _word),
-    **dict.fromkeys(("format", "pattern", "$schema", "$id", "$anchor"), _kept_if(_is_text)),
+    **dict.fromkeys(("format", "pattern", "$id", "$anchor"), _kept_if(_is_text)),
+    "$schema": lambda value, depth: _GONE,  # tells a model nothing, and costs tokens with every tool
     **dict.fromkeys(
         ("uniqueItems", "readOnly", "writeOnly", "deprecated"), _kept_if(lambda value: isinstance(value, bool))
     ),

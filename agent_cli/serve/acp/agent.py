@@ -20,7 +20,7 @@ from .buffers import EditorBuffers
 from .content import PromptReader
 from .host import EditorHost
 from .session import ClientSession
-from .wire import AUTH_REQUIRED, NOT_FOUND, PROTOCOL_VERSION
+from .wire import AUTH_REQUIRED, NOT_FOUND, PROTOCOL_VERSION, failure
 
 _PAGE = 50
 """Number of sessions per page."""
@@ -83,9 +83,9 @@ class AcpAgent:
         try:
             return await carry_out(params)
         except LoginNeeded as error:
-            raise RpcError(AUTH_REQUIRED, str(error)) from error
+            raise failure(AUTH_REQUIRED, str(error)) from error
         except HostError as error:
-            raise RpcError(INTERNAL_ERROR, str(error)) from error
+            raise failure(INTERNAL_ERROR, str(error)) from error
 
     async def aclose(self) -> None:
         """Stop and close all sessions."""
@@ -168,7 +168,7 @@ class AcpAgent:
         try:
             return await asyncio.to_thread(self._host.folder_of, session_id)
         except HostError as error:
-            raise RpcError(NOT_FOUND, str(error)) from error
+            raise failure(NOT_FOUND, str(error)) from error
 
     async def _list(self, params: dict[str, Any]) -> Any:
         given = wire.read(params, wire.ListSessions)
@@ -187,8 +187,14 @@ class AcpAgent:
 
     async def _delete(self, params: dict[str, Any]) -> Any:
         session_id = wire.read(params, wire.OfSession).session_id
+        was_open = session_id in self._sessions
         await self._closed(session_id)
-        await self._folder_of(session_id)  # refuses an unknown session
+        try:
+            await self._folder_of(session_id)
+        except RpcError:
+            if was_open:  # without a prompt, so it was never saved
+                return {}
+            raise
         await asyncio.to_thread(self._host.delete, session_id)
         return {}
 
@@ -228,7 +234,7 @@ class AcpAgent:
         session_id = wire.read(params, wire.OfSession).session_id
         session = self._sessions.get(session_id)
         if session is None or self._hub.find(session_id) is None:
-            raise RpcError(NOT_FOUND, f"No session {session_id!r} is open; load it first.")
+            raise failure(NOT_FOUND, f"No session {session_id!r} is open; load it first.")
         return session
 
 

@@ -19,6 +19,9 @@ from .wire import ClientAbilities
 
 _ALLOW, _ALWAYS, _REJECT, _NEVER = "allow", "allow_always", "reject", "reject_always"
 
+_NONE = ("", "None of these")
+"""Declines a question: not every client lets the user close it."""
+
 
 class Asking:
     """The open questions of a session."""
@@ -75,8 +78,8 @@ class Asking:
         call = {"toolCallId": call_id, "title": clean(title), "kind": "other", "status": "pending"}
         self._send({"sessionUpdate": "tool_call", **call})
         options = [
-            {"optionId": str(at), "name": clean(label), "kind": "allow_once"}
-            for at, (_, label) in enumerate(choices)
+            {"optionId": str(at), "name": clean(label), "kind": "allow_once" if value else "reject_once"}
+            for at, (value, label) in enumerate(choices)
         ]
         picked = None
         try:
@@ -124,7 +127,8 @@ class Asking:
             answer = await self._asked("elicitation/create", {"sessionId": self._session_id, **form})
             said = question.answer_in(answer.get("content")) if answer.get("action") == "accept" else None
         else:
-            said = await self.pick(message, [(option, option) for option in event.options]) or None
+            choices = [*((option, option) for option in event.options), _NONE]
+            said = await self.pick(message, choices) or None
         await self._client.submit(QuestionAnswer(event.request_id, reply(said, event)))
 
     async def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:

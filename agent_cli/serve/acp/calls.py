@@ -2,16 +2,17 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
+from unicodedata import east_asian_width
 
 import msgspec
 
 from agent_cli.protocol.events import ApprovalItem, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from agent_cli.protocol.json_text import decode_json
-from agent_cli.protocol.sanitize import clean, fence, one_line, without_data_marks
+from agent_cli.protocol.sanitize import clean, fence, fenced, one_line, visible, without_data_marks
 
-from ..engine_link import shown
+from ..engine_link import called, why_asked
 from .content import text_block
 
 Kind = Literal["read", "edit", "search", "execute", "think", "fetch", "other"]
@@ -41,6 +42,10 @@ _FILES = ("read", "edit")
 """Kinds of calls whose argument `path` names a file to follow."""
 _MOST_CHARS = 20_000
 """Maximum size of a text in characters; of a longer text the end is shown."""
+_ROW_CELLS = 76
+"""Maximum width of a row that the user must see in full."""
+_BROKEN = "\n↪ "
+"""Between the parts of a broken row."""
 
 
 def kind_of(tool: str) -> Kind:
@@ -118,17 +123,35 @@ def raw_output(event: ToolCallFinished) -> dict[str, Any]:
 
 
 def approval_content(item: ApprovalItem, cwd: str) -> list[dict[str, Any]]:
-    """Return everything that a decision needs: the whole change or command, the reason for asking, and the
-    risk."""
+    """Return everything that a decision needs: the whole change or command, why it is asked, and the risk."""
     content = diff_content(item.preview, cwd) if item.preview_kind == "diff" else []
-    if not content:
-        return text_content(shown(item))
-    about = [
-        f"Asked because: {item.reason} ({item.rule})",
-        f"At worst: {item.risk}" if item.risk else "",
-        f"A hook changed it:\n{item.rewrite}" if item.rewrite else "",
-    ]
-    return [*content, *text_content(clean("\n".join(filter(None, about))))]
+    return [*(content or _exact(called(item))), *_exact(why_asked(item))]
+
+
+def _exact(text: str) -> list[dict[str, Any]]:
+    """Return a text as a code block, because Markdown would hide parts of it, such as `<!-- … -->`. Long rows are
+    broken: clients cut code blocks off at their right edge."""
+    return text_content(fenced("\n".join(_BROKEN.join(_pieces(row)) for row in visible(text).split("\n"))))
+
+
+def _pieces(row: str) -> Iterator[str]:
+    """Yield the parts of a row, each at most `_ROW_CELLS` wide, broken behind a blank where there is one."""
+    start = 0
+    while (end := _fitting(row, start)) < len(row):
+        end = row.rfind(" ", (start + end) // 2, end) + 1 or end
+        yield row[start:end]
+        start = end
+    yield row[start:]
+
+
+def _fitting(row: str, start: int) -> int:
+    """Return the end of the longest part that begins at `start` and is at most `_ROW_CELLS` wide."""
+    cells = 0
+    for at in range(start, min(start + _ROW_CELLS + 1, len(row))):
+        cells += 4 if row[at] == "\t" else 2 if east_asian_width(row[at]) in "WF" else 1
+        if cells > _ROW_CELLS:
+            return at
+    return len(row)
 
 
 def diff_content(text: str, cwd: str) -> list[dict[str, Any]]:

@@ -3,13 +3,11 @@
 import asyncio
 from collections.abc import Iterator
 
-import msgspec
-
 from agent_cli.protocol import events as ev
 from agent_cli.protocol.stop_reason import StopReason
 
 from ..jsonrpc.messages import INTERNAL_ERROR, RpcError
-from .wire import AUTH_REQUIRED
+from .wire import AUTH_REQUIRED, failure
 
 CANCELLED = "cancelled"
 _ENDS: dict[StopReason, str] = {
@@ -107,7 +105,7 @@ class OpenPrompts:
             case ev.SessionClosed(error=error):
                 why = error.message if error else "The session was closed."
                 for prompt in list(self._open):
-                    prompt.fail(RpcError(INTERNAL_ERROR, why))
+                    prompt.fail(failure(INTERNAL_ERROR, why))
             case _ if isinstance(event, ev.TERMINAL):
                 self._ended(event)
 
@@ -145,4 +143,4 @@ class OpenPrompts:
 def _failure(event: ev.TurnFailed) -> RpcError:
     code = AUTH_REQUIRED if event.stop_reason == "auth_error" else INTERNAL_ERROR
     words = " ".join(filter(None, (event.error.message, event.error.hint)))
-    return RpcError(code, words, msgspec.to_builtins({"kind": event.error.kind, "stopReason": event.stop_reason}))
+    return failure(code, words, kind=event.error.kind, stopReason=event.stop_reason)

@@ -41,7 +41,8 @@ class McpServer(_Params, frozen=True):
 class Initialize(_Params, frozen=True):
     """`initialize`."""
 
-    protocol_version: int
+    protocol_version: int | str
+    """A text before version 1."""
     client_capabilities: Any = None
 
 
@@ -143,3 +144,8 @@ def read(params: dict[str, Any], kind: type[T]) -> T:
         return msgspec.convert(params, kind)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the latter: half of a character
         raise RpcError(INVALID_PARAMS, f"{error}.") from error
+
+
+def failure(code: int, message: str, **data: Any) -> RpcError:
+    """Return an error that the user must read. Some clients show only its `details`, as the SDKs send them."""
+    return RpcError(code, message, {"details": message, **data})

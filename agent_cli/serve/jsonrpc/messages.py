@@ -46,7 +46,8 @@ class Request(msgspec.Struct, frozen=True):
 class Response(msgspec.Struct, frozen=True):
     """The response to a request of ours."""
 
-    id: RequestId
+    id: RequestId | None
+    """None in an error about a message whose id the other side could not read, such as a notification."""
     result: Any = None
     error: RpcError | None = None
 
@@ -69,7 +70,7 @@ def decode(line: bytes) -> Request | Response:
         raise RpcError(INVALID_REQUEST, "`id` is a number or a text.")
     if "method" in found:
         return _request(found, identifier)
-    if identifier is not None and ("result" in found or "error" in found):
+    if "error" in found or (identifier is not None and "result" in found):
         return Response(identifier, found.get("result"), _error(found.get("error")))
     raise RpcError(INVALID_REQUEST, "Not a JSON-RPC message: `method` is missing.", identifier)
 

@@ -95,7 +95,7 @@ class Peer:
                 self._request(message, identifier)
 
     def _answered(self, message: Response) -> None:
-        asked = self._asked.get(message.id)
+        asked = self._asked.get(message.id) if message.id is not None else None
         if asked is None or asked.done():  # unknown or already answered
             return
         if message.error is not None:

@@ -291,7 +291,9 @@ class Run:
         if event.status == "denied":
             why = lines.one_line(said, 1000)
         elif event.status == "failed" and event.exit_code is None:
-            why = lines.one_line(said.partition("\n")[0], 200)
+            rows = [row for row in said.split("\n") if row.strip()]
+            told = next((row for row in rows if not row.startswith("#")), said)  # a heading such as `### Error`
+            why = lines.one_line(told, 200)
         else:
             return
         self._progress("\n".join(f"  {row}" for row in lines.wrap(why, self._err.columns - 2)))

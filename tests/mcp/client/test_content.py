@@ -21,8 +21,13 @@ def test_a_text_nested_deeper_than_json_is_read_stands_beside_the_structured_res
         ("null", {"a": 1, "b": 2}, 'null\n{"a":1,"b":2}'),
         ("1", {"result": True}, '1\n{"result":true}'),
         ("3", {"result": 3}, "3"),
+        ("3", {"sum": 3}, '3\n{"sum":3}'),
         ("hi", {"result": "hi"}, "hi"),
         ('{"a":1}', {"a": 1}, '{"a":1}'),
+        ("a file's\ntext", {"content": "a file's\ntext"}, "a file's\ntext"),
+        ('[\n  {"a": 1}\n]', {"entities": [{"a": 1}]}, '[\n  {"a": 1}\n]'),
+        ("hi", {"first": "hi", "second": "ho"}, 'hi\n{"first":"hi","second":"ho"}'),
+        ("hi", {"result": ["hi", "ho"]}, 'hi\n{"result":["hi","ho"]}'),
     ],
 )
 def test_only_a_text_that_says_the_same_stands_for_the_structured_result(
@@ -30,6 +35,20 @@ def test_only_a_text_that_says_the_same_stands_for_the_structured_result(
 ) -> None:
     outcome = outcome_of({"content": [{"type": "text", "text": text}], "structuredContent": structured})
     assert outcome.text == read
+
+
+def test_blocks_for_the_items_of_a_list_stand_for_it() -> None:
+    blocks = [{"type": "text", "text": "one"}, {"type": "text", "text": '{"a": 1}'}]
+    assert (
+        outcome_of({"content": blocks, "structuredContent": {"result": ["one", {"a": 1}]}}).text == 'one\n{"a": 1}'
+    )
+    assert outcome_of({"content": [], "structuredContent": {"result": []}}).text == '{"result":[]}'
+
+
+def test_a_picture_in_the_structured_result_too_is_not_text() -> None:
+    blocks = [{"type": "image", "mimeType": "image/png", "data": "aGVsbG8="}]
+    outcome = outcome_of({"content": blocks, "structuredContent": {"content": blocks}})
+    assert outcome.text == "" and outcome.images == (Image("image/png", "aGVsbG8="),)
 
 
 @pytest.mark.parametrize(

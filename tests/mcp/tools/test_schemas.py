@@ -12,7 +12,6 @@ from agent_cli.mcp.tools.schemas import object_schema, server_arguments
 from tests.fuzz import tries
 
 GOOD = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
     "properties": {
         "path": {"type": "string", "minLength": 1, "pattern": "^/", "description": "A path"},
@@ -36,6 +35,7 @@ def test_a_good_schema_stays_as_it_is() -> None:
     [
         ({"type": "string", "required": True}, {"type": "string"}),
         ({"type": "str"}, {"type": "string"}),
+        ({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "null"}, {"type": "null"}),
         ({"type": "any"}, {}),
         ({"type": ["INTEGER", "file"]}, {"type": ["integer"]}),
         ({"type": 5, "description": ["x"]}, {}),

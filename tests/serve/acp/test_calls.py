@@ -1,11 +1,13 @@
 """Tool calls as clients show them."""
 
 import msgspec
+import pytest
 
 from agent_cli.protocol.events import ApprovalItem, ToolCallFinished
 from agent_cli.protocol.messages import FileChange
 from agent_cli.protocol.sanitize import marked_data
 from agent_cli.serve.acp import calls
+from agent_cli.ui.text.lines import cells
 from agent_cli.workspace.editing.unified_diff import unified_diff
 
 
@@ -45,6 +47,30 @@ def test_what_has_no_lines_is_part_of_what_is_approved() -> None:
     text = rest["content"]["text"]
     assert "old mode 100644\nnew mode 100755" in text
     assert "--- a/gone.txt\n+++ /dev/null" in text and "--- /dev/null\n+++ b/new.txt" in text
+
+
+def approval(command: str) -> ApprovalItem:
+    return ApprovalItem(
+        call_id="1", tool="shell", title=command, arguments="{}", preview=command, preview_kind="command",
+        reason="it changes __init__.py", rule="mode ask", grant="", editable="command", label="$", folder="src",
+        reach="outside", rewrite="-python3\n+rm",
+    )  # fmt: skip
+
+
+def test_a_command_to_approve_is_shown_as_it_is() -> None:
+    command = "echo __x__ <!-- ; rm -r *a*\n# --> ```\n\x1b[2K"
+    shown, why = calls.approval_content(approval(command), "/work")
+    assert shown["content"]["text"] == "````\necho __x__ <!-- ; rm -r *a*\n# --> ```\n^[[2K\n````"
+    reason = "Asked because: it changes __init__.py (mode ask)\nIt runs in src, outside the sandbox"
+    assert why["content"]["text"] == f"```\n{reason}\nA hook changed it:\n-python3\n+rm\n```"
+
+
+@pytest.mark.parametrize("unit", ["x", "一", "word ", "\u3000; rm x", "."])
+def test_no_row_of_an_approval_is_so_long_that_a_client_cuts_it_off(unit: str) -> None:
+    command = "one\n" + unit * 300
+    text = calls.approval_content(approval(command), "/work")[0]["content"]["text"]
+    assert text.replace("\n↪ ", "") == f"```\n{command}\n```"
+    assert all(cells(row) <= 80 for row in text.split("\n"))
 
 
 def test_a_command_that_prints_a_diff_shows_its_output() -> None:

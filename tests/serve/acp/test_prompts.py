@@ -92,8 +92,9 @@ async def test_a_failure_is_an_error_unless_the_prompt_was_cancelled() -> None:
     for submission in ("s1", "s2"):
         error = ev.ErrorInfo("auth", "No key.", hint="Set one.")
         prompts.follow(ev.TurnFailed(submission_id=submission, stop_reason="auth_error", error=error))
-    with pytest.raises(RpcError, match=r"No key\. Set one\."):
+    with pytest.raises(RpcError, match=r"No key\. Set one\.") as told:
         await failed.answer
+    assert told.value.data == {"details": "No key. Set one.", "kind": "auth", "stopReason": "auth_error"}
     assert await stopped.answer == "cancelled"
 
 

@@ -115,6 +115,14 @@ async def test_what_is_no_message_is_answered_with_an_error_and_the_rest_goes_on
     assert answered == {"id": 9, "result": {"method": "go"}}
 
 
+@pytest.mark.parametrize("response", [{"id": None}, {}, {"id": 77}])
+async def test_an_error_about_no_request_of_ours_gets_no_answer(response: dict[str, Any]) -> None:
+    """An error in answer could be answered with an error, without end."""
+    async with connected() as (other, _, _asked, _running):
+        other.send({**response, "error": {"code": -32602, "message": "no"}}, {"id": 9, "method": "go"})
+        assert await other.receive() == {"id": 9, "result": {"method": "go"}}
+
+
 async def test_errors_of_a_request_are_its_answer() -> None:
     async with connected() as (other, _, _asked, _running):
         other.send({"id": 1, "method": "wrong"}, {"id": 2, "method": "broken"}, {"method": "wrong"})

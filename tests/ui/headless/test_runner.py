@@ -164,10 +164,12 @@ async def test_a_failed_call_says_why_in_one_line_unless_its_exit_code_does() ->
     async def script(client: FakeClient, submission: str, text: str) -> None:
         failed = finished("failed", tool="edit_file", title="a.py", text="a.py does not exist.\nNothing was run.")
         client.emit(failed, submission)
+        client.emit(finished("failed", tool="click", title="x", text="### Error\n\nNo such element."), submission)
         client.emit(finished("failed", text="no tests ran", command="pytest -q", exit_code=5), submission)
 
     _, _, err = await run(script)
-    assert err == "✗ edit_file a.py\n  a.py does not exist.\n✗ shell pytest -q  exit 5\n"
+    edited, clicked = "✗ edit_file a.py\n  a.py does not exist.\n", "✗ click x\n  No such element.\n"
+    assert err == f"{edited}{clicked}✗ shell pytest -q  exit 5\n"
 
 
 @pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
