@@ -59,6 +59,14 @@ def test_the_next_command_goes_on_where_the_last_one_left_off(world: World) -> N
     assert where.startswith(f"{world.work}/sub") and "is blue" in value and again
 
 
+@pytest.mark.parametrize("before", EACH_SANDBOX)
+@on_x86_64
+def test_the_folder_where_the_session_was_can_be_removed(world: World, before: tuple[str, ...]) -> None:
+    _, gone = in_auto_edit(world, "mkdir sub && cd sub && pwd", "cd .. && rmdir sub && echo gone", before=before)
+    assert gone.startswith("gone\n"), gone
+    assert not (world.work / "sub").exists()
+
+
 def test_secrets_of_the_workspace_and_the_home_are_out_of_sight(world: World) -> None:
     (world.work / ".env").write_text("KEY=planted-1\n", encoding="utf-8")
     (world.work / "app").mkdir()

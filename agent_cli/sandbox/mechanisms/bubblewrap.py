@@ -71,15 +71,14 @@ def program() -> str:
     return next((path for path in PLACES if os.path.isfile(path) and os.access(path, os.X_OK)), "")
 
 
-def look(confinement: Confinement, cwd: str, env: Mapping[str, str], real: RealPaths) -> HostFacts:
+def look(confinement: Confinement, env: Mapping[str, str], real: RealPaths) -> HostFacts:
     """Collect the host facts right before a command starts. `env` is our own environment: it tells where programs
     are and where other programs listen."""
     # what we cannot open, the command cannot either: each mount delays it
     hidden = (path for path in confinement.hidden if is_inside(path, confinement.writable) or not _is_closed(path))
     named = {*confinement.writable, *confinement.read_only, *hidden}
     roots = tuple(map(real, confinement.readable))
-    start = real(cwd)
-    needed = {*_tools(env, real), *roots, *((start,) if is_inside(start, (*roots, *confinement.writable)) else ())}
+    needed = {*_tools(env, real), *roots}
     folders = frozenset(path for path in named if os.path.isdir(path))
     resolver = real("/etc/resolv.conf")
     return HostFacts(

@@ -18,10 +18,10 @@ _SYSTEM = ("/run", "/tmp", "/var/tmp")
 _DEEPEST = 40
 
 
-def rules(confinement: Confinement, cwd: str, env: Mapping[str, str], real: RealPaths) -> list[tuple[str, bytes]]:
+def rules(confinement: Confinement, env: Mapping[str, str], real: RealPaths) -> list[tuple[str, bytes]]:
     """Return pairs of a right ("list", "read" or "write") and a path for `landlock_apply`, from the current state
     of the disk."""
-    host = look(confinement, cwd, env, real)
+    host = look(confinement, env, real)
     away = frozenset((*confinement.hidden, *_SYSTEM))
     found = [("list", "/"), *_readable("/", away, 0)]
     for path in (*host.needed, *(path for path in host.there if path.startswith("/run/"))):

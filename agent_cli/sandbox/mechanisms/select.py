@@ -69,7 +69,7 @@ def spawn_request(
             shared = network if confinement.network == "none" else ()
             return _by_bubblewrap(mechanism, confinement, argv, env, os.path.abspath(cwd), shared, real)
         case "landlock":
-            return _by_landlock(mechanism, confinement, argv, env, os.path.abspath(cwd), real)
+            return _by_landlock(mechanism, confinement, argv, env, real)
         case "seatbelt":
             from .seatbelt import profile
 
@@ -109,7 +109,7 @@ def _by_bubblewrap(
         number = len(confinement.hidden)
         advice = "close their folders by rules such as deny read(FOLDER/**)"
         raise OSError(errno.E2BIG, f"{number} files are hidden from commands, more than {_MOST_HIDDEN}: {advice}")
-    host = bubblewrap.look(confinement, cwd, os.environ, real)  # not `env`, which earlier commands can influence
+    host = bubblewrap.look(confinement, os.environ, real)  # not `env`, which earlier commands can influence
     _make_way(confinement.tmp, bubblewrap.tops(confinement, host))
     words = bubblewrap.arguments(
         confinement,
@@ -176,13 +176,12 @@ def _by_landlock(
     confinement: Confinement,
     argv: Sequence[str],
     env: Mapping[str, str],
-    cwd: str,
     real: RealPaths,
 ) -> SpawnRequest:
     from . import landlock, seccomp
 
     inner = _with_tmp(mechanism, confinement, env)
-    rules = landlock.rules(confinement, cwd, os.environ, real)
+    rules = landlock.rules(confinement, os.environ, real)
     if any(b"\0" in path for _, path in rules):
         raise ValueError("embedded null byte")
     filter_program = seccomp.filter_program(os.uname().machine, landlock.families(confinement))
