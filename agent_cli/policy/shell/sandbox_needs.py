@@ -208,7 +208,8 @@ _UNREAD = lazy_regex(
     r"|sftp|gh|ncat|nc|aria2c|git\s{1,9}(?:-\S{1,99}\s{1,9}){0,5}(?:push|pull|fetch|clone|ls-remote)|(?:npm|pnpm"
     r"|yarn|bun)\s{1,9}(?:i|ci|install|add|update)|(?:\S{0,99}python[\d.]*\s{1,9}-m\s{1,9})?pip3?\s{1,9}(?:install"
     r"|download)|uv\s{1,9}(?:sync|add|lock|pip\s{1,9}install)|poetry\s{1,9}(?:install|add|update)"
-    r"|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get|mod\s{1,9}(?:download|tidy)))(?![\w-])"
+    r"|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get|mod\s{1,9}(?:download|tidy)))(?![\w-])",
+    re.IGNORECASE,
 )
 
 
@@ -270,7 +271,7 @@ def unread_need(line: str) -> SandboxNeed:
 
 def _stays_at_home(line: str, found: re.Match[str]) -> bool:
     """Return True if what was found fetches from a server of this machine: `curl -s "localhost:3000/$page"`."""
-    if not found.group().endswith(("curl", "wget")):
+    if not found.group().lower().endswith(("curl", "wget")):
         return False
     end = _END_OF_COMMAND.search(line, found.end())
     said = re.sub(r":\$\{?\w+\}?", ":1", line[found.end() : end.start() if end else None])
