@@ -30,7 +30,8 @@ from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
 from .sandbox_needs import SandboxNeed, leaving_need, need_of, unread_need
-from .unread_lines import input_destroys, may_destroy
+from .secret_commands import prints_secret, secret_is_granted
+from .unread_lines import input_destroys, may_destroy, may_print_secret
 from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, all_started_by, program, unwrap
 
 _HOST = lazy_regex(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
@@ -284,6 +285,8 @@ def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
     need = unread_need(line)
     if may_destroy(line, _reader_in(cwd, policy)) or _destroys_in_a_folder(line, cwd, policy):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore", "", need.reach)
+    if may_print_secret(line):
+        return Ask("secret", f"{reason} and may show a secret to the model", "", need.reach)
     if asked := _may_meet_a_rule(line, reason, policy):
         return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
     if policy.is_unbounded:
@@ -431,10 +434,8 @@ def _lack_only_type(commands: Sequence[SimpleCommand], before: Sequence[SimpleCo
 
 def _adds_nothing(wrapper: SimpleCommand) -> bool:
     """Return True if a wrapper is as harmless as the command it runs."""
-    name = program(wrapper)
-    return wrapper.argv[0] == name in TRANSPARENT and not (
-        wrapper.assigns or wrapper.background or wrapper.has_unseen_words
-    )
+    is_changed = wrapper.assigns or wrapper.background or wrapper.has_unseen_words
+    return wrapper.argv[0] == program(wrapper) in TRANSPARENT and not is_changed
 
 
 def judge_one(part: SimpleCommand, cwd: str, policy: Policy, known: Reading | None = None) -> CommandVerdict:
@@ -522,6 +523,9 @@ def _weighed(
     ):
         reach = widest((asking.reach, filed))
         return _leaving(Ask(str(asked), f"`{shown}` needs approval", "", reach), part, shown, policy)
+    if prints_secret(plain) and not secret_is_granted(part, policy):
+        why, grant = f"`{shown}` shows a secret to the model", _grant(part, SandboxNeed("outside"), policy)
+        return _leaving(Ask("secret", why, grant, "outside"), part, shown, policy)
     own = _own(part, shown, read, need, cwd, policy)
     worst = together((named.verdict, own.verdict))
     if isinstance(worst, Ask):
