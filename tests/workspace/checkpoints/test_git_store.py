@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -169,6 +170,16 @@ async def test_changes_count_lines(root: Path, tmp_path: Path) -> None:
     after = await checkpoints.take()
     changes = {c.path: (c.kind, c.added, c.removed) for c in await checkpoints.changes(before, after)}
     assert changes == {"a.txt": ("modified", 2, 1), "sub/b.txt": ("deleted", 0, 1), "new": ("created", 1, 0)}
+
+
+async def test_a_diff_shows_a_renamed_file_without_its_lines(root: Path, tmp_path: Path) -> None:
+    checkpoints = make(root, tmp_path / "store")
+    (root / "old").write_text("".join(f"{number}\n" for number in range(50)), encoding="utf-8")
+    before = await checkpoints.take()
+    shell(root, "mv old new; echo more >> new")
+    told = await checkpoints.diff(before, await checkpoints.take())
+    assert "rename from old\nrename to new\n" in told
+    assert [line for line in told.splitlines() if re.match(r"[-+](?![-+])", line)] == ["+more"]
 
 
 async def test_a_lock_left_by_a_killed_git_does_not_end_undo(root: Path, tmp_path: Path) -> None:
