@@ -394,3 +394,23 @@ async def test_any_sequence_of_changes_is_undone_and_redone_exactly(
     assert picture(root) == start
     assert (await checkpoints.carry_out([Move(before, after)])).conflicts == ()
     assert picture(root) == end
+
+
+async def test_going_far_back_starts_few_programs_for_each_turn(root: Path, tmp_path: Path) -> None:
+    started: list[Sequence[str]] = []
+
+    async def run(argv: Sequence[str], **how: Any) -> Completed:
+        started.append(argv)
+        return await ProcessRunner().run(argv, **how)
+
+    checkpoints = Checkpoints(root, tmp_path / "store", "s1", run, timeout_s=90.0)
+    start, moves, before = picture(root), [], await checkpoints.take()
+    for number in range(12):
+        (root / f"n{number % 3}").write_text(str(number), encoding="utf-8")
+        after = await checkpoints.take()
+        moves.append(Move(after, before))
+        before = after
+    started.clear()
+    report = await checkpoints.carry_out(moves[::-1])
+    assert report.conflicts == () and picture(root) == start
+    assert len(started) < 2 * len(moves)
