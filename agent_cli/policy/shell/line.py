@@ -29,7 +29,7 @@ from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
-from .sandbox_needs import SandboxNeed, leaving_need, need_of, unread_need
+from .sandbox_needs import SandboxNeed, leaving_need, need_with_started, unread_need
 from .secret_commands import prints_secret, secret_is_granted
 from .unread_lines import input_destroys, may_destroy, may_print_secret
 from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, all_started_by, program, unwrap
@@ -464,8 +464,7 @@ def _need(
     part: SimpleCommand, plain: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy
 ) -> SandboxNeed:
     """Return what a command needs on this machine, under these rules; `plain` is the command without an alias."""
-    needs = (need_of(each, cwd, place) for each in (plain, *all_started_by([plain]).commands))
-    need = next((each for each in needs if each.why), SandboxNeed())
+    need = need_with_started(plain, cwd, place)
     if not policy.sandboxed:
         return msgspec.structs.replace(need, keys=False)
     if need.reach == "outside":

@@ -2,6 +2,7 @@
 functions expect normalized commands, as in `destructive`."""
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -10,8 +11,8 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
 from .destructive import Cwd, operands, written_targets
-from .parser import SimpleCommand
-from .wrappers import normalize
+from .parser import SimpleCommand, Unsure, parse
+from .wrappers import MAX_SHELLS, all_started_by, normalize, unwrap
 
 
 class SandboxNeed(msgspec.Struct, frozen=True):
@@ -242,6 +243,36 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
         keys = name in _WITH_KEYS and re.search(_WITH_KEYS[name], line) is not None
         return SandboxNeed("network", NETWORK_NEEDED, not keys and _is_by_http(name, line), keys)
     return _elsewhere(name, command, place, open_folders)
+
+
+def need_with_started(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
+    """Return what one simple command needs, or else what it starts through programs with unknown options, such as
+    `uv run`, in a shell too.
+
+    Raises:
+        Unsure: too many words may begin a command.
+    """
+    started = all_started_by([command])
+    return _first_need((command, *started.commands), started.scripts, cwd, place, 0)
+
+
+def _first_need(
+    commands: Iterable[SimpleCommand], scripts: Iterable[str], cwd: str, place: Cwd, depth: int
+) -> SandboxNeed:
+    for command in commands:
+        if (need := need_of(command, cwd, place)).why:
+            return need
+    for script in scripts:
+        try:
+            inside = [unwrap(part) for part in parse(script)] if depth < MAX_SHELLS else []
+        except Unsure:
+            need = unread_need(script)
+        else:
+            needs = (_first_need(each.commands, each.scripts, cwd, place, depth + 1) for each in inside)
+            need = next((each for each in needs if each.why), SandboxNeed())
+        if need.why:
+            return need
+    return SandboxNeed()
 
 
 def leaving_need(need: SandboxNeed) -> SandboxNeed:

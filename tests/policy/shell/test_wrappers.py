@@ -11,7 +11,7 @@ from agent_cli.policy.shell.parser import Unsure, parse
 from agent_cli.policy.shell.wrappers import unwrap
 from agent_cli.protocol.actions import Allow, Ask, Mode, RunCommand
 from agent_cli.workspace.git.programs import aliases
-from tests.policy.support import ruled
+from tests.policy.support import reach, ruled
 from tests.policy.test_authorize import kind, run
 from tests.rows import each_row
 
@@ -116,3 +116,16 @@ def test_rules_and_the_network_know_another_spelling_of_a_program() -> None:
     assert kind(run("CURL https://x.y", ruled(mode="yolo"))) == "ask"
     assert kind(run("CURL $X", ruled(mode="yolo"))) == "ask"
     assert kind(run("Rscript a.R", ruled(mode="yolo"))) == "allow"
+
+
+@each_row(
+    "line",
+    ["uv run bash -c 'curl https://a.b'", "npx -c 'curl https://a.b'", "poetry run sh -c 'ls && curl https://a.b'", "uv run bash -c 'curl $X'",
+     "uv run bash -c \"sh -c 'curl https://a.b'\"", "nix develop -c bash -c 'git clone https://a.b/c'"],
+)  # fmt: skip
+def test_the_network_is_asked_for_before_a_shell_that_another_program_starts(line: str) -> None:
+    assert reach(run(line, ruled(mode="auto-edit"))) == "network"
+    assert (
+        reach(run(line.replace("curl", "echo").replace("clone https:", "log"), ruled(mode="auto-edit")))
+        == "inside"
+    )
