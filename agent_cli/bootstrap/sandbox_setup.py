@@ -5,7 +5,6 @@ command.
 """
 
 import os
-import resource
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -112,6 +111,8 @@ async def measured() -> EnforcedLevel:
 
 
 def _key() -> tuple[str, ...]:
+    import resource
+
     from agent_cli.sandbox.mechanisms.bubblewrap import program
 
     found = program() or ""
