@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _BUILT_IN = "built-in default"
+_FEW_FILES = 64
+"""A limit of open files below which a measurement may fail for that reason alone."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -109,6 +111,8 @@ async def measured() -> EnforcedLevel:
 
 
 def _key() -> tuple[str, ...]:
+    import resource
+
     from agent_cli.sandbox.mechanisms.bubblewrap import program
 
     found = program() or ""
@@ -117,7 +121,8 @@ def _key() -> tuple[str, ...]:
         boot = _BOOT.read_text(encoding="ascii").strip()
     except OSError:
         boot = ""
-    return (__version__, boot, str(os.geteuid()), found, made)
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return (__version__, boot, str(os.geteuid()), found, made, str(limit) if 0 <= limit < _FEW_FILES else "")
 
 
 def kept(state: Path) -> EnforcedLevel | None:

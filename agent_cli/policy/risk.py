@@ -26,7 +26,8 @@ from .rules.secret_paths import is_secret
 from .shell.destructive import INTERPRETERS, written_targets
 from .shell.parser import SimpleCommand, Unsure, is_chain, parse
 from .shell.readonly_commands import READERS, reading
-from .shell.wrappers import MAX_SHELLS, SHELLS, all_started_by, program, unwrap
+from .shell.secret_commands import prints_secret
+from .shell.wrappers import MAX_SHELLS, SHELLS, all_started_by, plainly_named, program, unwrap
 
 _CODE = "runs code of this project"
 _READS = "only reads"
@@ -90,6 +91,7 @@ _GRAVITY = (
     "reaches",
     "changes machines",
     "sends",
+    "shows",
 )
 
 
@@ -176,7 +178,7 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str
             each = unwrap(part)
             last = len(each.commands) - 1
             for here in places:
-                for at, command in enumerate(each.commands):
+                for at, command in enumerate(map(plainly_named, each.commands)):
                     if _is_deletion(command):
                         deleted.setdefault(here, []).extend(w for w in command.argv[1:] if w[:1] != "-")
                     else:
@@ -241,6 +243,8 @@ def _of_command(command: SimpleCommand, runs_another: bool) -> str:
         return extends
     if not name:
         return _SETS
+    if prints_secret(command):
+        return "shows a secret to the model's provider"
     for programs, begins, meaning in _BY_PROGRAM:
         if re.fullmatch(programs, name) and re.match(begins, " ".join(command.argv[1:]).strip()):
             return f"{meaning}: {' '.join(command.argv)[:60]}" if meaning == _CODE else meaning

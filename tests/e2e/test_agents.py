@@ -146,6 +146,8 @@ def test_rights_are_never_wider_than_the_parents(world: World) -> None:
     assert done.code == 6 and list(world.work.iterdir()) == []
     refused = world.messages(2, "tool")
     assert all("Denied" in each for each in refused)
+    told = world.messages(3, "tool")[0]
+    assert "denied: shell touch made (deny shell(touch *)" in told and "write_file w (mode plan)" in told
 
 
 def test_an_explorer_changes_nothing_even_in_yolo(world: World) -> None:
@@ -168,7 +170,9 @@ def test_a_run_refuses_what_would_be_asked_at_once(world: World) -> None:
     )
     done = world.run("run", "go")
     assert list(world.work.iterdir()) == [] and "nobody is there" in world.messages(2, "tool")[0]
-    assert "It was refused." in world.messages(3, "tool")[0] and done.code == 6
+    told = world.messages(3, "tool")[0]
+    assert "It was refused." in told and done.code == 6
+    assert told.endswith("; denied: shell touch made (mode ask)]")
 
 
 def test_undo_takes_back_what_a_sub_agent_changed(world: World) -> None:

@@ -641,3 +641,11 @@ def test_git_works_where_it_tracks_files_with_the_names_of_secrets(world: World)
     )
     assert status.splitlines()[0] == "?? .gitignore" and "2" in work and "exit code 0" in work, status + work
     assert "planted" not in read
+
+
+def test_a_start_with_too_few_files_is_not_remembered_as_a_machine_without_a_sandbox(world: World) -> None:
+    few = ("sh", "-c", 'ulimit -n 12; exec "$@"', "sh")
+    world.script(Reply(text="One."), Reply(text="Two."))
+    options = ("run", "go", "--output-format", "stream-json")
+    assert "ulimit -n 12" in world.run(*options, before=few).lines[0]["sandbox"]
+    assert world.run(*options).lines[0]["sandbox"].startswith("workspace-write (")

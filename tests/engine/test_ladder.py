@@ -102,7 +102,7 @@ async def test_a_summary_that_is_no_smaller_is_refused(tmp_path: Path) -> None:
         before = it.session.visible()
         assert isinstance(await it.do(Compact()), OperationFailed)
         assert it.session.visible() == before and not folds(it)
-        assert any("no smaller than what it would replace" in notice.text for notice in it.of(Notice))
+        assert any("not much smaller than what it would replace" in notice.text for notice in it.of(Notice))
 
 
 async def test_a_summary_that_rambles_on_is_cut(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.policy.shell.line import steps
 from agent_cli.policy.shell.parser import SimpleCommand, Unsure, parse
+from agent_cli.policy.shell.places import steps
 from tests.fuzz import tries
 from tests.policy.support import ruled
 

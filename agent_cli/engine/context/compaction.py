@@ -7,6 +7,7 @@ the window is free again. Nothing is ever removed from the session, and a cut ne
 result.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from agent_cli.model.types.base import ModelError
+from agent_cli.model.types.base import Answer, ModelError
 from agent_cli.protocol.agent_types import ENDED
 from agent_cli.protocol.events import Compacted
 from agent_cli.protocol.messages import AssistantMessage, Message, ToolResult, UserMessage, new_id
@@ -54,6 +55,9 @@ _SUMMARIES = 2
 """Maximum summaries per reduction, and consecutive failures after which no more are requested."""
 _GROWTH = 1.1
 """After a reduction that did not help, the next is tried once the size has grown by this factor."""
+_LEAST_GAIN = 0.05
+"""Minimum share of the messages that an automatic reduction must free: after it the provider reads all of them
+anew."""
 
 
 class ContextFull(Exception):
@@ -162,7 +166,7 @@ class Compactor:
         fold = CompactionSaved(
             id=new_id("fold"), through=draft.through, kept=draft.kept, summary=text, how="edited"
         )
-        return self._add(fold, scope, even_if_larger=True)
+        return self._add(fold, scope, least_gain=-math.inf)
 
     def take_back(self, scope: TurnScope) -> bool:
         """Revert the newest reduction. Return False if there is none."""
@@ -235,7 +239,8 @@ class Compactor:
             return False
         older = self._session.visible()[:cut]
         summary = await self._request_summary(older, focus, scope)
-        if summary and self._add(self._fold(older, scope.turn_id, summary, "summary"), scope):
+        least_gain = _LEAST_GAIN if trigger == "auto" else 0
+        if summary and self._add(self._fold(older, scope.turn_id, summary, "summary"), scope, least_gain):
             self._failures = 0
             if (hooks := self._services.session_hooks) is not None:
                 await hooks.after_compaction(trigger, summary, scope)
@@ -244,14 +249,13 @@ class Compactor:
         return False
 
     async def _request_summary(self, older: Sequence[Message], focus: str, scope: TurnScope) -> str:
-        """Return the model's summary of a part of the conversation; empty, after a notice, if there is none."""
-        request = self._services.request(
-            [*older, UserMessage(id="compact", text=_instruction(focus), origin="hint")]
-        )
-        request = msgspec.structs.replace(request, may_call=False)
+        """Return the model's summary of a part of the conversation; empty, after a notice, if there is none. A
+        model that calls a tool instead is asked once more."""
         self.is_summarizing = True
         try:
-            answer, _ = await self._services.caller.call(request, scope, kind="summary", step=0)
+            answer = await self._ask(older, _instruction(focus), scope)
+            if answer.calls:
+                answer = await self._ask(older, f"{_instruction(focus)}\n\n{_NO_CALLS}", scope)
         except (ModelError, OverBudget) as error:
             scope.notice(f"The conversation could not be summarized ({error}).")
             return ""
@@ -261,6 +265,12 @@ class Compactor:
             scope.notice("The conversation could not be summarized (no usable answer).")
             return ""
         return answer.text.strip()[:_LONGEST_SUMMARY]
+
+    async def _ask(self, older: Sequence[Message], instruction: str, scope: TurnScope) -> Answer:
+        request = self._services.request([*older, UserMessage(id="compact", text=instruction, origin="hint")])
+        request = msgspec.structs.replace(request, may_call=False)
+        answer, _ = await self._services.caller.call(request, scope, kind="summary", step=0)
+        return answer
 
     def _leave_out(self, scope: TurnScope) -> bool:
         """Replace the older part with facts about it, without the model."""
@@ -339,15 +349,22 @@ class Compactor:
             *(f"sub-agent {child.name}: {child.task}" for child in children if child.state not in ENDED),
         ]
 
-    def _add(self, fold: CompactionSaved, scope: TurnScope, *, even_if_larger: bool = False) -> bool:
+    def _add(self, fold: CompactionSaved, scope: TurnScope, least_gain: float = _LEAST_GAIN) -> bool:
         before, after = self._sizes(fold)
-        if after >= before and not even_if_larger:
-            scope.notice("The summary was no smaller than what it would replace.")
+        if not self._is_worth(before, after, least_gain):
+            if fold.how == "summary":
+                scope.notice("The summary is not used: it is not much smaller than what it would replace.")
             return False
         self._draft = None
         self._session.append(msgspec.structs.replace(fold, before=before, after=after))
         scope.emit(Compacted(before=before, after=after, how=fold.how, summary=fold.summary))
         return True
+
+    def _is_worth(self, before: int, after: int, least_gain: float = _LEAST_GAIN) -> bool:
+        """Return True if a reduction frees enough: a share of the messages, or anything if the next request would
+        not fit."""
+        freed = before - after
+        return freed > before * least_gain or (freed > 0 and self._is_over(self._meter.tokens()))
 
     def _shorten(
         self, steps: Sequence[tuple[int, int]], scope: TurnScope, *, only_if_enough: bool = False
@@ -359,7 +376,8 @@ class Compactor:
             record = self._shortened(*step, scope.turn_id)
             after = estimate(self._session.view.reduced(record)) if record else before
             enough = self._meter.tokens_after(before, after) <= self.threshold * _TARGET
-            if record is None or after >= before or (only_if_enough and not enough):
+            is_worth = record is not None and self._is_worth(before, after, 0 if enough else _LEAST_GAIN)
+            if record is None or not is_worth or (only_if_enough and not enough):
                 continue
             self._session.append(msgspec.structs.replace(record, before=before, after=after))
             scope.emit(Compacted(before=before, after=after, how="shortened"))
@@ -398,6 +416,9 @@ class Compactor:
         )
 
 
+_NO_CALLS = (
+    "Your last answer to this called a tool, which is not possible here. Answer with the text of the summary."
+)
 _EARLIER = "Earlier summary:\n"
 _HEADING = (
     "[Summary of the conversation so far. Nothing is lost: search_history finds what was said, recall shows a "

@@ -75,6 +75,8 @@ class ChildResult(msgspec.Struct, frozen=True):
     steps: int
     cost_usd: float | None
     changed: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    """Its calls that were denied, with the rules, each once."""
     untrusted: str = ""
     """Source of the untrusted text in its session."""
 
@@ -109,6 +111,7 @@ class Child:
         self._services: SessionServices | None = None
         self._agent: Agent | None = None
         self._changed: dict[str, None] = {}
+        self._denied: dict[str, None] = {}
         self._ended: asyncio.Future[tuple[AgentState, str]] | None = None
         self._stopping: StopReason | None = None
         self._is_in_turn = False
@@ -129,7 +132,7 @@ class Child:
             others = changed_by_others(root, (each.path for each in saved.changes), saved.seen)
             self.changes_before = tuple(each for each in saved.changes if each.path not in others)
         changed, untrusted = tuple(each.path for each in saved.changes), _one_source(saved.untrusted)
-        self.result = ChildResult(saved.state, saved.text, 0, None, changed, untrusted)
+        self.result = ChildResult(saved.state, saved.text, 0, None, changed, (), untrusted)
 
     @property
     def is_over(self) -> bool:
@@ -183,6 +186,7 @@ class Child:
         """Run a task to its end. The result always has exactly one end state. A cancellation stops the task and is
         raised after its end is saved."""
         self.task, self.result, self._is_in_turn = task, None, False
+        self._denied.clear()
         self._ended = asyncio.get_running_loop().create_future()
         state: AgentState = "stopped"
         text = "it was stopped before it started"
@@ -311,6 +315,9 @@ class Child:
                 self.line = _first_line(event.text)
             case ev.ToolCallFinished():
                 self._changed.update(dict.fromkeys(change.path for change in event.changes))
+                if event.status == "denied":
+                    rule = f" ({event.rule})" if event.rule else ""
+                    self._denied[_first_line(f"{event.tool} {event.title}") + rule] = None
             case ev.TurnCompleted():
                 self._changed.update(dict.fromkeys(change.path for change in event.changes))
                 state: AgentState = "done" if event.stop_reason == "end_turn" else "failed"
@@ -335,7 +342,8 @@ class Child:
         if services is not None:
             with contextlib.suppress(StoreError):  # even if it cannot be saved, it is reported
                 services.session.append(AgentStateChanged(id=new_id("agent"), state=state, text=text))
-        self.result = ChildResult(state, text, self.steps, self.cost_usd, tuple(self._changed), untrusted)
+        changed, denied = tuple(self._changed), tuple(self._denied)
+        self.result = ChildResult(state, text, self.steps, self.cost_usd, changed, denied, untrusted)
 
     def _change(self, state: AgentState, line: str = "") -> None:
         self.state = state

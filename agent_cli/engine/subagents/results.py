@@ -1,4 +1,4 @@
-"""The parent's view of a sub-agent's result: its answer as data, with its changes and cost."""
+"""The parent's view of a sub-agent's result: its answer as data, with its changes, denials and cost."""
 
 from collections.abc import Iterable
 
@@ -14,6 +14,7 @@ from ..context.mentions import Attachments, attach_text
 from .child import Child, ChildResult
 
 _MOST_FILES = 40
+_MOST_DENIED = 5
 _ATTACHED = "agent "
 
 
@@ -51,6 +52,8 @@ def outcome(child: Child, result: ChildResult) -> ToolOutcome:
         facts.append(f"in a worktree of its own, which the user merges by /agents merge {plan.name}")
     if result.changed:
         facts.append(f"changed: {first_of(result.changed, _MOST_FILES)}")
+    if result.denied:
+        facts.append(f"denied: {first_of(result.denied, _MOST_DENIED)}")
     state = "" if result.state == "done" else f' state="{result.state}"'
     answer = result.text.replace("</agent_result", "<\\/agent_result")
     head = f'<agent_result name="{plan.name}" id="{plan.id}"{state}>'

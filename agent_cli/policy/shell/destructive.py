@@ -13,7 +13,17 @@ from agent_cli.protocol.paths import is_inside
 from ..rules.globs import globs_meet
 from .databases import CLIENTS, DROPS, QUOTE, empties, with_files
 from .parser import SimpleCommand, Unsure, Word, parse
-from .wrappers import SHELLS, all_started_by, git_settings, leftovers, normalize, option_values, program, unwrap
+from .wrappers import (
+    SHELLS,
+    all_started_by,
+    git_settings,
+    leftovers,
+    normalize,
+    option_values,
+    plainly_named,
+    program,
+    unwrap,
+)
 
 HARMLESS = frozenset(f"/dev/{name}" for name in "null zero full random urandom stdin stdout stderr tty".split())
 
@@ -284,7 +294,7 @@ def runs_a_pipe(commands: list[SimpleCommand], read: Callable[[str], str]) -> st
     if runner := _running(commands, _fetched_by, "chmod", "sudo"):
         return f"`{' '.join(runner.argv)}` would run what was just fetched"
     fetched = piped = told = False
-    for command in commands:
+    for command in map(plainly_named, commands):
         name = program(command)
         plain = [word for word in command.argv[1:] if not word.startswith("-") or word == "-"]
         if _only_asks_for_its_version(name, command.argv[1:]):
@@ -455,8 +465,8 @@ def _forgets(words: tuple[str, ...]) -> bool:
 
 
 INTERPRETERS = lazy_regex(
-    r"python[\d.]*|pypy\d*|node|nodejs|deno|bun|perl|ruby|php|lua|Rscript|julia|osascript|tclsh|groovy|ghci"
-    r"|irb|ipython"
+    r"(?:python|pypy|node|nodejs|perl|ruby|php|lua|tclsh|ipython)[\d.]*|deno|bun|Rscript|julia|osascript|groovy"
+    r"|ghci|irb"
 )
 _RUN_THEIR_OWN = frozenset(
     "awk gawk mawk nawk sed vim vi nvim view ex ed emacs tar make gmake man less more fd fdfind rg entr expect gdb"

@@ -26,16 +26,16 @@ from . import destructive
 from .carried_commands import alias_lines, carried_commands
 from .git_needs import folder_of, git_need, unaliased
 from .named_files import FilesVerdict, files_named, real_path
-from .parser import SimpleCommand, Unsure, Word, is_chain, parse
+from .parser import SimpleCommand, Unsure, parse
+from .places import CommandInPlace, steps
 from .readonly_commands import Reading, reading
 from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
-from .sandbox_needs import SandboxNeed, leaving_need, need_of, unread_need
-from .unread_lines import input_destroys, may_destroy
-from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, all_started_by, program, unwrap
+from .sandbox_needs import SandboxNeed, leaving_need, need_with_started, unread_need
+from .secret_commands import prints_secret, secret_is_granted
+from .unread_lines import input_destroys, may_destroy, may_print_secret
+from .wrappers import MAX_SHELLS, TRANSPARENT, all_started_by, program, unwrap
 
 _HOST = lazy_regex(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
-_MOST_PLACES = 4
-"""Maximum number of directories in which a command may run; with more, the line is not certain."""
 _MOST_FOLDERS = 64
 """Maximum number of directories that are looked at for a deletion in yolo."""
 _MOST_WORDS = 20_000
@@ -47,21 +47,6 @@ class CommandVerdict(msgspec.Struct, frozen=True):
     verdict: Verdict
     shown: str
     trusted: Reach = "outside"
-
-
-class CommandInPlace(msgspec.Struct, frozen=True):
-    """A simple command with all commands it runs and its working directory."""
-
-    part: SimpleCommand
-    inside: UnwrappedCommand
-    cwd: str
-    or_in: tuple[str, ...] = ()
-    """Its directory if a `cd` before it has failed."""
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """All directories in which it may run."""
-        return (self.cwd, *self.or_in)
 
 
 def run_verdict(line: str, cwd: str, policy: Policy) -> Verdict:
@@ -219,63 +204,6 @@ def input_verdict(command: str, text: str, policy: Policy) -> Verdict:
     return Ask(f"mode {policy.mode}", reason, by_mode=True)
 
 
-def steps(line: str, cwd: str, policy: Policy) -> list[CommandInPlace]:
-    """Return each simple command with its directory, or with both if a `cd` before it may fail unnoticed."""
-    parts = parse(line)
-    _check_session(line, parts, policy)
-    is_one_chain = is_chain(parts)
-    outside: tuple[str, ...] = (cwd,)
-    places = outside
-    found = []
-    for at, part in enumerate(parts):
-        if at and part.subshell != parts[at - 1].subshell:
-            places = outside
-        inside = unwrap(part)
-        found.append(CommandInPlace(part, inside, places[0], places[1:]))
-        if any(program(command) in ("cd", "pushd", "popd") for command in inside.commands):
-            is_followed = part.argv[0] == "cd" and part.operator in ("&&", ";", "\n", "")
-            is_followed = is_followed and (not part.block or part.subshell > 0)
-            if any(program(before) == "shopt" for before in parts[:at]):
-                raise Unsure("a change of directory after a change of the shell's options")
-            if not is_followed or (at and parts[at - 1].operator in ("|", "|&", "||")):
-                raise Unsure("a change of directory that may not happen")
-            entered = tuple(_entered(part, place, policy) for place in places)
-            is_sure = is_one_chain and not part.negated and not part.block
-            places = entered if is_sure else tuple(dict.fromkeys((*entered, *places)))
-            if len(places) > _MOST_PLACES:
-                raise Unsure("several changes of directory that may fail")
-            outside = outside if part.subshell else places
-    return found
-
-
-def _check_session(line: str, parts: Sequence[SimpleCommand], policy: Policy) -> None:
-    """Refuse a line that earlier commands of the session may have given another meaning.
-
-    Raises:
-        Unsure: they may have.
-    """
-    # `IFS` splits the words of a loop; other names are reported if the shell converts what is assigned to them.
-    if any(part.block for part in parts) and any(name == "IFS" or name.islower() for name in policy.altered):
-        raise Unsure("a loop after a change of variables")
-    if "$(seq " in line and not {"seq", "*"}.isdisjoint((*policy.functions, *policy.shadowed, *policy.local)):
-        raise Unsure("a loop over the output of a `seq` that may be another program")
-    is_moved = "cd" in policy.functions or not {"CDPATH", "HOME"}.isdisjoint(policy.altered)
-    if is_moved and any(program(part) == "cd" for part in parts):
-        raise Unsure("a change of directory after a change of what `cd` does")
-
-
-def _entered(part: SimpleCommand, cwd: str, policy: Policy) -> str:
-    """Return the directory after `cd DIR`, as the shell tracks it: links are not resolved."""
-    word = part.words[1] if len(part.words) == 2 else Word("-")
-    if word.glob or word.text[:1] in ("-", "") or part.assigns:
-        raise Unsure("a change of directory that cannot be followed")
-    written = policy.home + word.text[1:] if word.text.startswith("~") else word.text
-    logical = os.path.normpath(os.path.join(cwd, written))
-    if policy.resolve(word.text, cwd) != policy.resolve(logical, cwd):
-        raise Unsure("a change of directory through a link")
-    return logical
-
-
 def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
     """Return the verdict on a line that cannot be parsed: no rule can allow it; in yolo it runs unless a rule
     might forbid it."""
@@ -289,6 +217,8 @@ def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
     need = unread_need(line)
     if may_destroy(line, _reader_in(cwd, policy)) or _destroys_in_a_folder(line, cwd, policy):
         return Ask("possible destruction", f"{reason} and may destroy what undo cannot restore", "", need.reach)
+    if may_print_secret(line):
+        return Ask("secret", f"{reason} and may show a secret to the model", "", need.reach)
     if asked := _may_meet_a_rule(line, reason, policy):
         return msgspec.structs.replace(asked, reach=widest((asked.reach, need.reach)))
     if policy.is_unbounded:
@@ -436,10 +366,8 @@ def _lack_only_type(commands: Sequence[SimpleCommand], before: Sequence[SimpleCo
 
 def _adds_nothing(wrapper: SimpleCommand) -> bool:
     """Return True if a wrapper is as harmless as the command it runs."""
-    name = program(wrapper)
-    return wrapper.argv[0] == name in TRANSPARENT and not (
-        wrapper.assigns or wrapper.background or wrapper.has_unseen_words
-    )
+    is_changed = wrapper.assigns or wrapper.background or wrapper.has_unseen_words
+    return wrapper.argv[0] == program(wrapper) in TRANSPARENT and not is_changed
 
 
 def judge_one(part: SimpleCommand, cwd: str, policy: Policy, known: Reading | None = None) -> CommandVerdict:
@@ -468,8 +396,7 @@ def _need(
     part: SimpleCommand, plain: SimpleCommand, cwd: str, place: destructive.Cwd, policy: Policy
 ) -> SandboxNeed:
     """Return what a command needs on this machine, under these rules; `plain` is the command without an alias."""
-    needs = (need_of(each, cwd, place) for each in (plain, *all_started_by([plain]).commands))
-    need = next((each for each in needs if each.why), SandboxNeed())
+    need = need_with_started(plain, cwd, place)
     if not policy.sandboxed:
         return msgspec.structs.replace(need, keys=False)
     if need.reach == "outside":
@@ -527,6 +454,9 @@ def _weighed(
     ):
         reach = widest((asking.reach, filed))
         return _leaving(Ask(str(asked), f"`{shown}` needs approval", "", reach), part, shown, policy)
+    if prints_secret(plain) and not secret_is_granted(part, policy):
+        why, grant = f"`{shown}` shows a secret to the model", _grant(part, SandboxNeed("outside"), policy)
+        return _leaving(Ask("secret", why, grant, "outside"), part, shown, policy)
     own = _own(part, shown, read, need, cwd, policy)
     worst = together((named.verdict, own.verdict))
     if isinstance(worst, Ask):

@@ -2,6 +2,7 @@
 functions expect normalized commands, as in `destructive`."""
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -10,8 +11,8 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
 from .destructive import Cwd, operands, written_targets
-from .parser import SimpleCommand
-from .wrappers import normalize
+from .parser import SimpleCommand, Unsure, parse
+from .wrappers import MAX_SHELLS, all_started_by, normalize, unwrap
 
 
 class SandboxNeed(msgspec.Struct, frozen=True):
@@ -208,7 +209,8 @@ _UNREAD = lazy_regex(
     r"|sftp|gh|ncat|nc|aria2c|git\s{1,9}(?:-\S{1,99}\s{1,9}){0,5}(?:push|pull|fetch|clone|ls-remote)|(?:npm|pnpm"
     r"|yarn|bun)\s{1,9}(?:i|ci|install|add|update)|(?:\S{0,99}python[\d.]*\s{1,9}-m\s{1,9})?pip3?\s{1,9}(?:install"
     r"|download)|uv\s{1,9}(?:sync|add|lock|pip\s{1,9}install)|poetry\s{1,9}(?:install|add|update)"
-    r"|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get|mod\s{1,9}(?:download|tidy)))(?![\w-])"
+    r"|cargo\s{1,9}(?:add|update|fetch)|go\s{1,9}(?:get|mod\s{1,9}(?:download|tidy)))(?![\w-])",
+    re.IGNORECASE,
 )
 
 
@@ -243,6 +245,36 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
     return _elsewhere(name, command, place, open_folders)
 
 
+def need_with_started(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
+    """Return what one simple command needs, or else what it starts through programs with unknown options, such as
+    `uv run`, in a shell too.
+
+    Raises:
+        Unsure: too many words may begin a command.
+    """
+    started = all_started_by([command])
+    return _first_need((command, *started.commands), started.scripts, cwd, place, 0)
+
+
+def _first_need(
+    commands: Iterable[SimpleCommand], scripts: Iterable[str], cwd: str, place: Cwd, depth: int
+) -> SandboxNeed:
+    for command in commands:
+        if (need := need_of(command, cwd, place)).why:
+            return need
+    for script in scripts:
+        try:
+            inside = [unwrap(part) for part in parse(script)] if depth < MAX_SHELLS else []
+        except Unsure:
+            need = unread_need(script)
+        else:
+            needs = (_first_need(each.commands, each.scripts, cwd, place, depth + 1) for each in inside)
+            need = next((each for each in needs if each.why), SandboxNeed())
+        if need.why:
+            return need
+    return SandboxNeed()
+
+
 def leaving_need(need: SandboxNeed) -> SandboxNeed:
     """Return what a question about a command asks for."""
     return SandboxNeed("outside", _KEYS) if need.keys else need
@@ -270,7 +302,7 @@ def unread_need(line: str) -> SandboxNeed:
 
 def _stays_at_home(line: str, found: re.Match[str]) -> bool:
     """Return True if what was found fetches from a server of this machine: `curl -s "localhost:3000/$page"`."""
-    if not found.group().endswith(("curl", "wget")):
+    if not found.group().lower().endswith(("curl", "wget")):
         return False
     end = _END_OF_COMMAND.search(line, found.end())
     said = re.sub(r":\$\{?\w+\}?", ":1", line[found.end() : end.start() if end else None])

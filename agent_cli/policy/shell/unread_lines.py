@@ -1,6 +1,6 @@
-"""Find commands that destroy something in a line that cannot be parsed with certainty, because of a variable, a
-substitution or a loop: `psql "$URL" -c 'DROP TABLE x'`. The line is split roughly: what is found can make it ask,
-and finding nothing proves nothing."""
+"""Find commands that destroy something, or print a secret, in a line that cannot be parsed with certainty, because
+of a variable, a substitution or a loop: `psql "$URL" -c 'DROP TABLE x'`. The line is split roughly: what is found
+can make it ask, and finding nothing proves nothing."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +11,7 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from .databases import CLIENTS, DROPS, QUOTE
 from .destructive import OF_COMMITS, loses
 from .parser import SimpleCommand, Unsure, Word
+from .secret_commands import prints_secret
 from .wrappers import SHELLS, all_started_by, program, unwrap
 
 _TOKEN = lazy_regex(
@@ -58,7 +59,12 @@ _LONGEST = 20_000
 
 def may_destroy(line: str, read: Callable[[str], str]) -> bool:
     """Return True if a line looks destructive; `read` returns the text of a small file."""
-    return _is_catastrophe(line) or _loses(line, read, 0)
+    return _is_catastrophe(line) or _has(line, lambda command: loses(command, read), 0)
+
+
+def may_print_secret(line: str) -> bool:
+    """Return True if a line looks as if it prints a secret."""
+    return _has(line, prints_secret, 0)
 
 
 def input_destroys(command: str, text: str, read: Callable[[str], str]) -> bool:
@@ -74,14 +80,14 @@ def _is_catastrophe(line: str) -> bool:
     return bool(re.search(_CATASTROPHE, line + " ")) or bool(re.search(_FED, line) and re.search(DROPS, line))
 
 
-def _loses(line: str, read: Callable[[str], str], depth: int) -> bool:
-    """Return True if a command of a line says that something is lost for good."""
+def _has(line: str, is_wanted: Callable[[SimpleCommand], bool], depth: int) -> bool:
+    """Return True if a line runs a command that is wanted."""
     for command in _commands(_without_documents(line)[:_LONGEST]):
         found, texts = _with_started(command)
         texts += [_INNER.split(word, maxsplit=1)[-1] for word in command.argv if _INNER.search(word)]
-        if any(loses(each, read) for each in found):
+        if any(map(is_wanted, found)):
             return True
-        if depth < _DEEPEST and any(_loses(text, read, depth + 1) for text in texts):
+        if depth < _DEEPEST and any(_has(text, is_wanted, depth + 1) for text in texts):
             return True
     return False
 

@@ -27,6 +27,11 @@ TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
 """Wrappers that are as harmless as the commands they run."""
 SHELLS = frozenset("sh bash zsh dash ksh mksh fish ash rbash".split())
 PACKAGE_MANAGERS = frozenset("npm pnpm yarn bun".split())
+_GNU = frozenset(
+    "rm rmdir mv cp ln dd shred truncate unlink chmod chown chgrp tee touch mkdir install find sed xargs env"
+    " timeout nice nohup stdbuf tar kill".split()
+)
+"""Programs to whose names macOS packages add a `g`."""
 _ASSIGNMENT = r"[A-Za-z_]\w*\+?=.*"
 
 
@@ -251,9 +256,20 @@ def _inside(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
     return _unwrapped(name, wrapper, rest, fed) if name != "mise" else _by_mise(rest, fed)
 
 
+def plainly_named(command: SimpleCommand) -> SimpleCommand:
+    """Return a command under the usual name of its program: a disk that ignores case runs `rm` for `RM`, GNU tools
+    on macOS begin with `g`, and programs of Windows end with `.exe`."""
+    name = program(command)
+    usual = name.lower().removesuffix(".exe")
+    usual = usual[1:] if usual[:1] == "g" and usual[1:] in _GNU else usual
+    return command if usual == name else msgspec.structs.replace(command, words=(Word(usual), *command.words[1:]))
+
+
 def started_by(command: SimpleCommand) -> Iterator[SimpleCommand]:
-    """Yield what a wrapper with unknown options, such as `uv run`, may start: several commands, if a word may be
-    the value of an option."""
+    """Yield what a command may start: the program of the usual name, and what a wrapper with unknown options, such
+    as `uv run`, runs: several commands, if a word may be the value of an option."""
+    if (plain := plainly_named(command)) is not command:
+        yield plain
     wrapper = WRAPPERS.get(program(command))
     rest = (_behind_verb(wrapper, list(command.words[1:])) if wrapper and wrapper.is_loose else None) or ()
     words = [word.text for word in rest]

@@ -78,10 +78,11 @@ class ReadFile(BasicTool):
                 return await self._part(context, place, size_bytes, first, params.column)
             if kind == "picture":
                 return await _picture(place)
-            if kind == "pdf":
-                from .pdf import read_pdf
+            if kind in ("pdf", "zip"):
+                from . import documents
 
-                return await read_pdf(context, place, first, limit, self._page(context))
+                read = documents.read_pdf if kind == "pdf" else documents.read_zip
+                return await read(context, place, first, limit, self._page(context))
             if kind == "notebook" and (outcome := await self._notebook(context, place, first, limit)):
                 return outcome
             return await self._text(context, place, size_bytes, params.offset or 1, limit)
@@ -176,6 +177,8 @@ def _looked_at(place: Resolved) -> tuple[str, int]:
         return "picture", status.st_size
     if b"%PDF-" in head and b"\n" not in head[: head.index(b"%PDF-")].strip():
         return "pdf", status.st_size
+    if head.startswith(b"PK\x03\x04"):
+        return "zip", status.st_size
     return "notebook" if place.real.endswith(".ipynb") else "text", status.st_size
 
 

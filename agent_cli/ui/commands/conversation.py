@@ -128,14 +128,23 @@ def _row(number: int, item: ContextItem) -> str:
 
 
 async def undo(context: CommandContext, argument: str) -> None:
-    """`/undo [N]`: undo the last turns and their file changes."""
-    if argument and not (argument.isdecimal() and int(argument) > 0):
-        context.say("/undo takes a number of turns.")
+    """`/undo [N] [code|conversation]`: undo the last turns and their file changes, or only one of both."""
+    words = argument.split()
+    what = next((each for each in _WHATS if words[-1:] == [each]), None)
+    number = " ".join(words[:-1] if what else words) or "1"
+    if not (number.isdecimal() and int(number) > 0):
+        context.say("/undo takes a number of turns; add code or conversation to undo only that.")
         return
-    turns, there = int(argument or "1"), len(context.client.rewind_points())
-    if 0 < there < turns:
-        context.say(f"There {'is' if there == 1 else 'are'} only {lines.number(there, 'turn')} to undo.")
-    await context.submit(Undo(turns))
+    turns, points = int(number), context.client.rewind_points()
+    if 0 < len(points) < turns:
+        context.say(
+            f"There {'is' if len(points) == 1 else 'are'} only {lines.number(len(points), 'turn')} to undo."
+        )
+    if what in (None, "both") or not points:
+        await context.submit(Undo(turns))
+    else:
+        first = points[-turns:][0]
+        await context.submit(Rewind(first.turn_id, what or "both", first.number))
 
 
 async def redo(context: CommandContext, argument: str) -> None:

@@ -184,7 +184,10 @@ _ROWS = (
         _in("settings", "permissions"),
         lambda context: (f"remove {line.rule}" for line in context.host.permissions() if line.is_saved),
     ),
-    Command(_FILES, "undo", "[N]", "undo the last turns and their file changes", _in("conversation", "undo")),
+    Command(
+        _FILES, "undo", "[N] [code|conversation]", "undo the last turns and their file changes",
+        _in("conversation", "undo"),
+    ),
     Command(_FILES, "redo", "", "revert the last undo", _in("conversation", "redo")),
     Command(
         _FILES, "rewind", "[N] [code|conversation]", "go back to before an earlier prompt",

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Kind = Literal["head", "hunk", "context", "removed", "added", "note", "other"]
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
-_BOTH_NAMES = re.compile(r' --git ("?)a/(.*)\1 \1b/\2\1$')
-_HEADS = ("--- ", "+++ ", "diff --git ", "index ")
+_BOTH_NAMES = re.compile(r'("?)a/(.*)\1 \1b/\2\1$')
+_HEADS = ("--- ", "+++ ", "diff --git ", "index ", "similarity ", "rename from ", "rename to ")
 _KINDS: dict[str, Kind] = {"-": "removed", "+": "added", " ": "context", "": "context", "@": "hunk", "\\": "note"}
 _LOOKS: dict[Kind, tuple[Role, ...]] = {
     "head": ("strong",), "hunk": ("muted",), "removed": ("removed",), "added": ("added",),
@@ -97,7 +97,7 @@ def _grouped(rows: Iterable[Row]) -> list[tuple[bool, list[Row]]]:
     for row in rows:
         is_head = row.kind == "head"
         begins = not groups or groups[-1][0] != is_head
-        if begins or (is_head and any(row.text[:4] == head.text[:4] for head in groups[-1][1])):
+        if begins or (is_head and any(_head(row.text) == _head(head.text) for head in groups[-1][1])):
             groups.append((is_head, []))
         groups[-1][1].append(row)
     return groups
@@ -105,16 +105,23 @@ def _grouped(rows: Iterable[Row]) -> list[tuple[bool, list[Row]]]:
 
 def _file(heads: list[str]) -> tuple[str, str]:
     """Return the name of the file that these headers name, and a note about it such as `(new file)`."""
-    found = {head[:4]: head[4:].partition("\t")[0] for head in heads}
-    old, new = found.get("--- ", ""), found.get("+++ ", "")
+    found = {_head(head): head.removeprefix(_head(head)).partition("\t")[0] for head in heads}
+    is_renamed = "rename to " in found
+    old = found.get("--- ", f"a/{found['rename from ']}" if is_renamed else "")
+    new = found.get("+++ ", f"b/{found['rename to ']}" if is_renamed else "")
     if not new:
-        both = found.get("diff", "")
+        both = found.get("diff --git ", "")
         named = _BOTH_NAMES.match(both)
-        return (f"{named[1]}{named[2]}{named[1]}" if named else both.removeprefix(" --git ")), ""
+        return (f"{named[1]}{named[2]}{named[1]}" if named else both), ""
     before, after = _bare(old, "a/"), _bare(new, "b/")
     if "/dev/null" in (old, new):
         return (after, "(new file)") if old == "/dev/null" else (before, "(deleted)")
     return (after, "") if before == after else (after, f"(was {before})")
+
+
+def _head(row: str) -> str:
+    """Return what a header begins with."""
+    return next(filter(row.startswith, _HEADS), "")
 
 
 def _bare(name: str, side: str) -> str:

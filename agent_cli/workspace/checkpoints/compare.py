@@ -85,11 +85,11 @@ class Comparison:
         return (await self._git(*_DIFF, *options, left, right)).split(b"\0")[:-1]
 
     async def diff(self) -> str:
-        """Return a unified diff."""
+        """Return a unified diff in git's form; a renamed file is shown as such."""
         texts = []
         for prefix, left, right in self._trees():
             names = (f"--src-prefix=a/{prefix}", f"--dst-prefix=b/{prefix}")
-            texts.append(await self._git("diff-tree", "-r", "-p", "--no-renames", *names, left, right))
+            texts.append(await self._git("diff-tree", "-r", "-p", "--find-renames", *names, left, right))
         return b"".join(texts).decode("utf-8", "replace")
 
     @property

@@ -46,6 +46,9 @@ _TRIES = 3
 _MOST_NAMED = 20
 _AT_ONCE = 200
 """Number of files to restore before other tasks run."""
+_AHEAD = 50
+"""Number of moves whose checkpoints are read at once."""
+_NOTHING: Mapping[str, bytes] = {}
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LONGEST_EXCLUDE = 1_000_000
 
@@ -419,9 +422,12 @@ class Checkpoints:
         folders: FolderPairs = {}
         unsure: FolderPairs = {}
         gits = []
-        for move in moves:
-            compared = await self._compare(move.left, move.target)
-            touched = Touched([await self._compare(each.left, each.target) for each in move.within])
+        ahead = _NOTHING
+        for at, move in enumerate(moves):
+            if at % _AHEAD == 0:
+                ahead = await self._read_ahead(moves[at : at + _AHEAD])
+            compared = await self._compare(move.left, move.target, ahead)
+            touched = Touched([await self._compare(each.left, each.target, ahead) for each in move.within])
             refusal = partial(move.refusal, own=frozenset(map(self._shown, compared.own)))
             steps.append((self._without_own(await touched.files(await compared.files())), refusal))
             gits.append(compared.users_git)
@@ -433,12 +439,20 @@ class Checkpoints:
         rest = RestoreReport(conflicts=tuple(out.values()), notes=(note,) if note else ())
         return _Net(changes, folders, unsure, rest)
 
-    async def _compare(self, left: str, right: str) -> "Comparison":
+    async def _compare(self, left: str, right: str, ahead: Mapping[str, bytes] = _NOTHING) -> "Comparison":
         from .compare import Comparison
 
-        return Comparison(self._git, left, right, await self._read(left), await self._read(right))
+        return Comparison(self._git, left, right, await self._read(left, ahead), await self._read(right, ahead))
 
-    async def _read(self, checkpoint: str) -> "SnapshotMetadata":
+    async def _read_ahead(self, moves: Sequence[Move]) -> Mapping[str, bytes]:
+        """Return the data of the checkpoints of some moves by id, read by one process; not of those that are
+        missing."""
+        from .compare import contents
+
+        ends = {end for move in moves for each in (move, *move.within) for end in (each.left, each.target)}
+        return await contents(self._git, [end for end in ends if _COMMIT.fullmatch(end)]) if len(ends) > 2 else {}
+
+    async def _read(self, checkpoint: str, ahead: Mapping[str, bytes] = _NOTHING) -> "SnapshotMetadata":
         from .metadata import decode_metadata
 
         for known, _, kept in (self._last, self._before):
@@ -447,7 +461,7 @@ class Checkpoints:
         if not _COMMIT.fullmatch(checkpoint):  # the session file could hold an option of git
             raise CheckpointError(f"{checkpoint[:80]!r} is not a checkpoint")
         try:
-            raw = await self._git("cat-file", "commit", checkpoint)
+            raw = ahead.get(checkpoint) or await self._git("cat-file", "commit", checkpoint)
         except GitFailed as error:
             raise CheckpointError(f"the checkpoint is not in {self._store} ({error})") from error
         try:

@@ -1,1 +1,1 @@
-"""Conversion of HTML and PDF to text, in a child process."""
+"""Conversion of HTML, PDF and office documents to text, in a child process."""

@@ -39,13 +39,22 @@ _SINGLE_BYTE = ("cp1252", "latin-1")
 _KINDS = (
     (b"%PDF-", "a PDF document"),
     (b"PK\x03\x04", "a zip archive or an office document"),
+    (b"\xd0\xcf\x11\xe0", "an old or encrypted office document"),
     (b"\x1f\x8b", "gzip-compressed data"),
     (b"\x7fELF", "an executable"),
     (b"SQLite format 3\x00", "an SQLite database"),
+    (b"PAR1", "a Parquet table"),
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF8", "a GIF image"),
 )
+_SHOWN_BY = {
+    "an old or encrypted office document": "soffice --headless --convert-to txt:Text FILE",
+    "gzip-compressed data": "zcat FILE | head",
+    "an SQLite database": "sqlite3 FILE .schema",
+    "a Parquet table": "duckdb -c \"select * from 'FILE' limit 20\"",
+}
+"""Commands that show files of a kind."""
 
 
 class Codec(msgspec.Struct, frozen=True):
@@ -147,6 +156,11 @@ def is_binary(data: bytes) -> bool:
 def kind_of(data: bytes) -> str:
     """Return the likely kind of binary data, for a message."""
     return next((kind for magic, kind in _KINDS if data.startswith(magic)), "binary data")
+
+
+def reader_of(data: bytes) -> str:
+    """Return a shell command that shows binary data of this kind; empty if none is usual."""
+    return _SHOWN_BY.get(kind_of(data), "")
 
 
 def _exact(data: bytes, codec: Codec) -> tuple[str, Codec] | None:

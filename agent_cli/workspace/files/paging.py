@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from .encoding import BOMS, decode, is_binary, kind_of
+from .encoding import BOMS, decode, is_binary, kind_of, reader_of
 from .reader import MAX_TEXT_BYTES, FileError, chunks, content_hash, open_regular
 
 PAGE_BYTES = 45_000
@@ -153,7 +153,8 @@ def _lines(data: bytes, shown: str) -> tuple[list[str], str, bool, bool]:
 def not_text(shown: str, data: bytes, size_bytes: int) -> str:
     """Return a message why a file cannot be shown."""
     what = kind_of(data) if is_binary(data) else "text damaged or in an encoding that is not known"
-    return f"{shown} is not a text file; it looks like {what} ({size_bytes} bytes)"
+    hint = f". A command such as `{command}` shows it" if (command := reader_of(data)) else ""
+    return f"{shown} is not a text file; it looks like {what} ({size_bytes} bytes){hint}"
 
 
 def _fitting(text: str, size_bytes: int) -> str:

@@ -385,3 +385,39 @@ def test_a_cut_never_parts_a_call_from_its_result() -> None:
         cut = choose_cut(messages, keep)
         assert cut == 0 or not isinstance(messages[cut], ToolResult)
         assert len(history.RepairedHistory().of(messages[cut:])) >= len(messages) - cut - 1
+
+
+async def test_a_summary_that_is_answered_with_a_call_is_asked_for_once_more(tmp_path: Path) -> None:
+    script = [
+        say("one " * 200),
+        say("two " * 200),
+        say(call("read_file", path="a")),
+        say("SUMMARY: counted"),
+        say("3"),
+    ]
+    async with engine(tmp_path, *script) as it:
+        await it.prompt("count one")
+        await it.prompt("count two")
+        assert isinstance(await it.do(Compact()), OperationCompleted)
+        assert [event.how for event in it.of(Compacted)] == ["summary"]
+        assert it.model.requests[3].messages[:-1] == it.model.requests[2].messages[:-1]
+        assert "called a tool" in texts(it, 3)[-1]
+        await it.prompt("count three")
+        assert "SUMMARY: counted" in texts(it)[0]
+
+
+async def test_what_frees_hardly_anything_leaves_the_conversation_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "note").write_text("word " * 125, encoding="utf-8")
+
+    def reply(request: ModelRequest) -> Entry:
+        if "about to be replaced" in request.messages[-1].text:
+            return fail("bad_request", "no summaries here")
+        number = len(it.model.requests)
+        return say(call("read_file", path="note"), usage=None) if number < 5 else say("done", usage=None)
+
+    async with engine(tmp_path, model=ScriptedModel(then=reply, context_window=24_000), compact_at=0.7) as it:
+        await it.prompt("read, and mind: " + "x y " * 9600)
+        sent = [request.messages for request in it.model.requests if "about to" not in request.messages[-1].text]
+        assert it.of(Compacted) == [] and it.agent.services.compactor.is_due()
+        assert all(after[: len(before)] == before for before, after in zip(sent, sent[1:], strict=False))

@@ -57,6 +57,11 @@ def test_a_changed_line_that_looks_like_a_header_is_none() -> None:
         ("--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+b", ["(new file)", "1 +b"]),
         ("--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-b", ["(deleted)", "1 -b"]),
         ("--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b", ["(was x)", "1 -a", "1 +b"]),
+        (
+            "diff --git a/x b/y\nsimilarity index 98%\nrename from x\nrename to y\nindex 1..2 100644\n--- a/x\n+++ b/y\n"
+            "@@ -1 +1 @@\n-a\n+b\ndiff --git a/a/v b/b/w\nsimilarity index 100%\nrename from a/v\nrename to b/w",
+            ["y (was x)", "1 -a", "1 +b", "b/w (was a/v)"],
+        ),
         ("diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", ["old mode 100644", "new mode 100755", ""]),
         (
             "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+b",
@@ -85,7 +90,6 @@ def test_a_changed_line_that_looks_like_a_header_is_none() -> None:
                 "u b/v",
                 "old mode 100644",
                 "a/u b/v",
-                "similarity index 100%",
             ],
         ),
     ],

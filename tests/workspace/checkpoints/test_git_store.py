@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -169,6 +170,16 @@ async def test_changes_count_lines(root: Path, tmp_path: Path) -> None:
     after = await checkpoints.take()
     changes = {c.path: (c.kind, c.added, c.removed) for c in await checkpoints.changes(before, after)}
     assert changes == {"a.txt": ("modified", 2, 1), "sub/b.txt": ("deleted", 0, 1), "new": ("created", 1, 0)}
+
+
+async def test_a_diff_shows_a_renamed_file_without_its_lines(root: Path, tmp_path: Path) -> None:
+    checkpoints = make(root, tmp_path / "store")
+    (root / "old").write_text("".join(f"{number}\n" for number in range(50)), encoding="utf-8")
+    before = await checkpoints.take()
+    shell(root, "mv old new; echo more >> new")
+    told = await checkpoints.diff(before, await checkpoints.take())
+    assert "rename from old\nrename to new\n" in told
+    assert [line for line in told.splitlines() if re.match(r"[-+](?![-+])", line)] == ["+more"]
 
 
 async def test_a_lock_left_by_a_killed_git_does_not_end_undo(root: Path, tmp_path: Path) -> None:
@@ -383,3 +394,23 @@ async def test_any_sequence_of_changes_is_undone_and_redone_exactly(
     assert picture(root) == start
     assert (await checkpoints.carry_out([Move(before, after)])).conflicts == ()
     assert picture(root) == end
+
+
+async def test_going_far_back_starts_few_programs_for_each_turn(root: Path, tmp_path: Path) -> None:
+    started: list[Sequence[str]] = []
+
+    async def run(argv: Sequence[str], **how: Any) -> Completed:
+        started.append(argv)
+        return await ProcessRunner().run(argv, **how)
+
+    checkpoints = Checkpoints(root, tmp_path / "store", "s1", run, timeout_s=90.0)
+    start, moves, before = picture(root), [], await checkpoints.take()
+    for number in range(12):
+        (root / f"n{number % 3}").write_text(str(number), encoding="utf-8")
+        after = await checkpoints.take()
+        moves.append(Move(after, before))
+        before = after
+    started.clear()
+    report = await checkpoints.carry_out(moves[::-1])
+    assert report.conflicts == () and picture(root) == start
+    assert len(started) < 2 * len(moves)

@@ -1,10 +1,12 @@
-"""Read PDFs for `read_file`, as the text of their pages. Parsing runs in a child process with limits on time and
-memory, since a thread that loops on a hostile file could never be stopped."""
+"""Read PDFs for `read_file`, as the text of their pages, and office documents, e-books and ZIP archives, as lines.
+Parsing runs in a child process with limits on time and memory, since a thread that loops on a hostile file could
+never be stopped."""
 
 import msgspec
 
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.workspace.documents.pdf_text import PdfAnswer, PdfPage, PdfRequest
+from agent_cli.workspace.documents.zip_text import ZipAnswer, ZipRequest
 from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import ToolContext, ToolError, ToolOutcome
@@ -32,6 +34,36 @@ async def read_pdf(context: ToolContext, place: Resolved, first: int, limit: int
     if not found.pages:
         _refuse(found, place, first)
     return ToolOutcome(text=_text(found, place, page_bytes), display=_summary(found))
+
+
+async def read_zip(context: ToolContext, place: Resolved, first: int, limit: int, page_bytes: int) -> ToolOutcome:
+    """Return some lines of a document in a ZIP archive, or of the list of its files.
+
+    Raises:
+        ToolError: the file is encrypted or damaged, or lacks that line.
+    """
+    wanted = msgspec.json.encode(ZipRequest(place.real, first, limit, page_bytes))
+    try:
+        found = decode_json(
+            await run_in_worker(context, "documents.zip_text", wanted, timeout_s=_HARD_S), type=ZipAnswer
+        )
+    except ToolError as error:
+        raise ToolError(f"{place.shown} cannot be read. {error}") from error
+    if found.error:
+        raise ToolError(f"{place.shown} cannot be read as an archive or an office document: {found.error}")
+    if not found.lines:
+        raise ToolError(f"{place.shown} has {counted(found.total, 'line')} of text; there is no line {first}")
+    last = first + len(found.lines) - 1
+    parts = [f"{number}\t{line}" for number, line in enumerate(found.lines, first)]
+    parts.append(
+        "[An archive; these are the sizes and names of its files]"
+        if found.is_list
+        else "[The text of the document, without its layout; it cannot be edited as text]"
+    )
+    if last < found.total:
+        call = msgspec.json.encode({"path": place.shown, "offset": last + 1}).decode()
+        parts.append(f"[Lines {first}-{last} of {found.total} shown. To continue: read_file {call}]")
+    return ToolOutcome(text="\n".join(parts), display=counted(len(found.lines), "line"))
 
 
 def _refuse(found: PdfAnswer, place: Resolved, first: int) -> None:

@@ -1,6 +1,9 @@
-"""PDFs are read as text by page, at the cost of the pages shown, and hostile ones are stopped."""
+"""PDFs are read as text by page, office documents by line, at the cost of what is shown, and hostile ones are
+stopped."""
 
 import io
+import sqlite3
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from pypdf import PdfWriter
 from agent_cli.tools.kit.base import ToolContext, ToolError
 from agent_cli.tools.kit.worker_call import run_in_worker
 from agent_cli.workspace.documents.pdf_text import PdfAnswer, PdfRequest
+from tests.rows import each_row
 from tests.tools.calls import call
 
 
@@ -142,3 +146,97 @@ async def test_work_that_does_not_end_is_killed(context: ToolContext, root: Path
 async def test_text_that_mentions_pdf_is_text(context: ToolContext, root: Path) -> None:
     (root / "f").write_text("a line\nMagic: %PDF-1.4\n", encoding="utf-8")
     assert (await call(context, "read_file", path="f")).text.startswith("1\ta line")
+
+
+_W, _A, _S = (
+    "xmlns='http://schemas.openxmlformats.org/w'",
+    "xmlns='http://schemas.openxmlformats.org/a'",
+    "xmlns='urn:s'",
+)
+_TEXT = "[The text of the document, without its layout; it cannot be edited as text]"
+DOCUMENTS: tuple[tuple[dict[str, str], str], ...] = (
+    (
+        {"word/document.xml": f"<d {_W}><body><p><pPr><pStyle val='Heading2'/></pPr><r><t>Title</t></r></p><p><r><t>a </t></r><r><tab/><t>b</t></r>"
+         "<del><r><delText>gone</delText></r></del></p><tbl><tr><tc><p><r><t>1</t></r></p></tc><tc><p><r><t>2</t></r></p></tc></tr></tbl></body></d>"},
+        "1\t## Title\n2\ta \tb\n3\t1\t2",
+    ),
+    (
+        {"ppt/presentation.xml": "<p/>", "ppt/slides/slide10.xml": f"<p {_A}><t><p><r><t>Ten</t></r></p></t></p>",
+         "ppt/slides/slide2.xml": f"<s {_A}><p><r><t>Two</t></r></p></s>"},
+        "1\t[Slide 2]\n2\tTwo\n3\t[Slide 10]\n4\tTen",
+    ),
+    (
+        {"xl/workbook.xml": f"<w {_S} xmlns:r='urn:r'><sheets><sheet name='One' r:id='x'/></sheets></w>",
+         "xl/_rels/workbook.xml.rels": "<r><Relationship Id='x' Target='worksheets/sheet7.xml'/></r>",
+         "xl/sharedStrings.xml": "<sst><si><t>Name</t></si><si><r><t>ri</t></r><r><t>ch</t></r></si></sst>",
+         "xl/worksheets/sheet7.xml": "<w><row><c r='A1' t='s'><v>0</v></c><c r='D1' t='s'><v>1</v></c></row><row><c r='B2'><f>1+1</f><v>2</v></c></row></w>"},
+        "1\t[Sheet One; dates are day numbers]\n2\tName\t\t\trich\n3\t\t2",
+    ),
+    (
+        {"content.xml": "<o xmlns:x='urn:x'><h x:outline-level='1'>Head</h><p>a<s/><span>b</span> c</p><table x:name='T'><table-row><table-cell><p>1</p>"
+         "</table-cell><table-cell x:number-columns-repeated='9000'/></table-row></table></o>"},
+        "1\t# Head\n2\ta b c\n3\t[Table T]\n4\t1",
+    ),
+    (
+        {"META-INF/container.xml": "<c><rootfile full-path='O/b.opf'/></c>", "O/c 1.xhtml": "<h1>Chapter</h1><p>Fish &amp; chips</p>",
+         "O/b.opf": "<p><manifest><item id='i' href='c%201.xhtml'/></manifest><spine><itemref idref='i'/></spine></p>"},
+        "1\t[O/c 1.xhtml]\n2\tChapter\n3\tFish & chips",
+    ),
+)  # fmt: skip
+
+
+def archive(path: Path, files: dict[str, str]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as writer:
+        for name, text in files.items():
+            writer.writestr(name, text)
+
+
+@each_row(("files", "text"), DOCUMENTS)
+async def test_an_office_document_is_shown_as_lines(
+    context: ToolContext, root: Path, files: dict[str, str], text: str
+) -> None:
+    archive(root / "f", files)
+    outcome = await call(context, "read_file", path="f")
+    assert outcome.text == f"{text}\n{_TEXT}" and not outcome.seen
+
+
+async def test_an_archive_is_shown_as_its_names(context: ToolContext, root: Path) -> None:
+    archive(root / "f.zip", {"a/b.txt": "hello", "c": ""})
+    told = "1\t           5  a/b.txt\n2\t           0  c\n[An archive; these are the sizes and names of its files]"
+    assert (await call(context, "read_file", path="f.zip")).text == told
+
+
+async def test_a_long_office_document_says_how_to_go_on(context: ToolContext, root: Path) -> None:
+    rows = "".join(f"<p><r><t>Line {n} of this text</t></r></p>" for n in range(1, 5001))
+    archive(root / "f", {"word/document.xml": f"<d {_W}>{rows}</d>"})
+    some = await call(context, "read_file", path="f", offset=4, limit=2)
+    assert some.text.startswith("4\tLine 4 of this text\n5\t")
+    assert some.text.endswith('[Lines 4-5 of 5000 shown. To continue: read_file {"path":"f","offset":6}]')
+    assert len((await call(context, "read_file", path="f", limit=5000)).text) < 80_000
+    with pytest.raises(ToolError, match="has 5000 lines of text; there is no line 5001"):
+        await call(context, "read_file", path="f", offset=5001)
+
+
+@each_row(
+    ("xml", "why"),
+    [
+        ("<a>" + " " * 70_000_000 + "</a>", "larger than"), ("<a>" * 100_000 + "</a>" * 100_000, "recursion"), ("<a>", "ParseError"),
+        ("<!DOCTYPE l [<!ENTITY a0 'ha'>" + "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 10}'>" for n in range(12)) + "]><a>&a12;</a>", "amplification"),
+    ],
+)  # fmt: skip
+async def test_a_hostile_office_document_ends_with_an_error(
+    context: ToolContext, root: Path, xml: str, why: str
+) -> None:
+    archive(root / "f", {"word/document.xml": xml})
+    with pytest.raises(ToolError, match=f"cannot be read as an archive or an office document: .*{why}"):
+        await call(context, "read_file", path="f")
+
+
+async def test_a_database_is_refused_with_the_command_that_shows_it(context: ToolContext, root: Path) -> None:
+    with sqlite3.connect(root / "f.db") as database:
+        database.execute("create table t (a)")
+    database.close()
+    with pytest.raises(
+        ToolError, match=r"an SQLite database .* A command such as `sqlite3 FILE \.schema` shows it"
+    ):
+        await call(context, "read_file", path="f.db")

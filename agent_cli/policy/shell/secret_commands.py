@@ -1,0 +1,69 @@
+"""Find the commands that print a secret, such as the token of a service or an entry of a key ring. They ask like
+reading a secret file."""
+
+import re
+
+from ..rules.path_verdict import Policy
+from .parser import SimpleCommand, Unsure, Word
+from .rule_matching import allowing_rule
+from .wrappers import normalize
+
+_SECRETS: dict[str, str] = {
+    "gh": r" auth (token|git-credential) | auth status .*(-t|--show-token) ",
+    "glab": r" auth (git-credential|status .*(-t|--show-token)) | config get (.* )?token ",
+    "git": r"^ credential(-\S+)? (.* )?(fill|get) ",
+    "gcloud": r" print-(access|identity)-token | secrets versions access | config-helper ",
+    "aws": r" configure (get (.* )?\S*(secret|token)\S*|export-credentials) | sts (get-(session|federation)-token"
+    r"|assume-role\S*) | (batch-)?get-secret-value | ssm get-param.* --with-decryption | create-access-key"
+    r" | eks get-token ",
+    "az": r" get-access-token | keyvault secret (show|download) | keys? list | show-connection-string"
+    r" | acr credential show | create-for-rbac ",
+    **dict.fromkeys(
+        ["kubectl", "oc"],
+        r" config view .*--raw| create token |(?=.* get (.* )?secrets?(/\S+)? ).* (-o|--output[ =])"
+        r" ?(json|yaml|go-t|custom)| whoami (-t|--show-token) ",
+    ),
+    "npm": r"^ token create ",
+    **dict.fromkeys(
+        ["pass", "gopass"],
+        r"^ (?!(ls|list|find|search|git|init|insert|edit|rm|remove|delete|mv|rename|cp|copy|help|version) |-)\S",
+    ),
+    "op": r" (read|inject|item get|document get) | --raw ",
+    "bw": r" (get (password|totp|item|notes)|list items|export|unlock) ",
+    "lpass": r" (show|export) ",
+    "keyring": r" get ",
+    "secret-tool": r" (lookup|search) ",
+    "security": r" find-(generic|internet)-password .*-[a-z]*[gw] | dump-keychain .*-[a-z]*d ",
+    "vault": r" (read|kv get|print token|token create|unwrap) ",
+    "doppler": r" secrets (?!(set|delete|upload|notes) )| configs tokens create ",
+    "infisical": r" (secrets (?!(set|delete) )|export )",
+    "heroku": r" (auth:token|config(:get)?) ",
+    **dict.fromkeys(["fly", "flyctl"], r" (auth token|tokens create) "),
+    "supabase": r" projects api-keys ",
+    "databricks": r" auth token ",
+    "sops": r" (-d|--decrypt|decrypt) ",
+    "ansible-vault": r" view ",
+    **dict.fromkeys(["gpg", "gpg2"], r" --export-secret"),
+}
+"""For each program, the arguments, joined and surrounded by spaces, with which it prints a secret. What is made to
+be piped into a login, such as `aws ecr get-login-password`, is left out."""
+_HELPER = r"(docker|git)-credential-[\w-]+"
+
+
+def prints_secret(command: SimpleCommand) -> bool:
+    """Return True if a command prints a secret."""
+    try:
+        name, *arguments = normalize(command) or ("",)
+    except Unsure:
+        return False
+    line = f" {' '.join(arguments)} "
+    pattern = r" get " if re.fullmatch(_HELPER, name) else _SECRETS.get(name, "(?!)")
+    return " --help " not in line and re.search(pattern, line) is not None
+
+
+def secret_is_granted(command: SimpleCommand, policy: Policy) -> bool:
+    """Return True if a rule allows a command and itself says that it prints a secret: `gh auth token` does, `gh *`
+    does not."""
+    rules = (allowing_rule(command, policy), allowing_rule(command, policy, "outside"))
+    patterns = (rule.pattern.replace("*", "").split() for rule in rules if rule)
+    return any(prints_secret(SimpleCommand(tuple(map(Word, words)))) for words in patterns)

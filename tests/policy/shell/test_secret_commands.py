@@ -1,0 +1,58 @@
+"""A command that prints a secret asks like reading a secret file, in every mode."""
+
+from agent_cli.policy.risk import risk
+from agent_cli.protocol.actions import Allow, Ask, Mode, RunCommand
+from tests.policy.support import ruled
+from tests.policy.test_authorize import kind, run
+from tests.rows import each_row
+
+PRINT = (
+    "gh auth token", "gh auth status --show-token", "git credential fill", "git -C . credential-store get", "docker-credential-desktop get",
+    "gcloud auth print-access-token", "gcloud secrets versions access latest --secret=x", "aws configure get aws_secret_access_key",
+    "aws --profile x sts get-session-token", "aws secretsmanager get-secret-value --secret-id x", "az account get-access-token",
+    "az keyvault secret show -n x", "kubectl config view --raw", "kubectl -n a get secret b -o yaml", "kubectl get secrets/b -ojson",
+    "pass show x", "pass mail/x", "op read op://a/b/c", "op item get x", "security find-generic-password -s x -w", "secret-tool lookup a b",
+    "vault kv get a/b", "heroku config:get KEY", "sops -d a.yaml", "gpg --export-secret-keys", "npm token create", "/usr/bin/gh auth token",
+    "uv run gh auth token", "bash -c 'gh auth token'", "GH auth token", "gh.exe auth token", "gh auth token | cat", "export T=$(gh auth token)",
+    'echo "`pass show x`"', "if true; then gh auth token; fi",
+)  # fmt: skip
+DO_NOT = (
+    "gh auth status", "gh pr list", "git status", "aws configure get region", "aws s3 ls", "kubectl config view", "kubectl get secrets", "pass ls",
+    "aws ecr get-login-password | docker login --password-stdin x", "gcloud config list", "vault status", "security list-keychains", "heroku ps",
+    "gh auth token --help", "echo gh auth token", "rg 'gh auth token' docs", "X=$(git rev-parse HEAD)", "git credential approve",
+)  # fmt: skip
+
+
+@each_row("line", PRINT)
+@each_row("mode", ["ask", "auto-edit", "yolo"])
+def test_a_command_that_prints_a_secret_asks(line: str, mode: Mode) -> None:
+    for sandboxed in (True, False):
+        for rules in ((), ("allow shell",), ("allow shell(gh *)", "allow outside(pass *)")):
+            verdict = run(line, ruled(*rules, mode=mode, sandboxed=sandboxed))
+            assert isinstance(verdict, Ask), (sandboxed, rules, verdict)
+            assert "secret" in verdict.reason or mode == "ask", verdict
+
+
+@each_row("line", DO_NOT)
+def test_other_uses_of_these_programs_run_in_yolo(line: str) -> None:
+    assert isinstance(run(line, ruled(mode="yolo", sandboxed=False)), Allow)
+
+
+@each_row(
+    ("rule", "line"),
+    [
+        ("gh auth token", "gh auth token"),
+        ("pass show *", "pass show x"),
+        ("aws sts assume-role *", "aws sts assume-role --role-arn x"),
+    ],
+)
+def test_only_a_rule_that_names_the_secret_allows_it(rule: str, line: str) -> None:
+    assert isinstance(run(line, ruled(f"allow shell({rule})", sandboxed=False)), Allow)
+    assert isinstance(run(line, ruled(f"allow outside({rule})", sandboxed=True)), Allow)
+    assert kind(run(line, ruled(f"allow shell({rule})", f"deny shell({line})", sandboxed=False))) == "deny"
+
+
+def test_the_question_offers_that_rule_and_says_what_is_at_stake() -> None:
+    asked = run("gh auth token", ruled(mode="yolo", sandboxed=True))
+    assert isinstance(asked, Ask) and asked.grant == "outside(gh auth token)"
+    assert risk(RunCommand("gh auth token", "/work")) == "shows a secret to the model's provider"
