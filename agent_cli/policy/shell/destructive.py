@@ -99,10 +99,11 @@ DANGERS: dict[str, Danger] = {
         r"|(?:status|conv)=\w+) )+$)", "works on disks or fills them",
     ),
     **_all(
-        "iptables ip6tables nft ufw mount umount insmod modprobe rmmod passwd useradd userdel usermod groupadd"
+        "iptables ip6tables nft ufw umount insmod modprobe rmmod passwd useradd userdel usermod groupadd"
         " groupdel visudo chsh chfn setcap chroot swapon setenforce apparmor_parser update-grub grub-install", "",
         "works on the machine itself",
     ),
+    "mount": Danger(r"^(?!(?: -l| -t \S+)* *$)", "works on the machine itself"),
     **_all("pkill killall", r" (-u|-U|--e?uid|-g|--group|-v|\.|\.\*) ", "ends every process"),
     **_all("zfs zpool", " destroy ", "works on disks or the machine itself"),
     "diskutil": Danger(r"(?i) (erase|partition|reformat|delete)", "works on disks or the machine itself"),

@@ -14,12 +14,13 @@ DELETES = (
     "serverless remove", "sls remove", "vagrant destroy -f", "multipass delete x", "virsh undefine x", "minikube delete",
     "kind delete cluster", "rclone purge r:x", "mc rb x", "s3cmd del s3://x", "etcdctl del x", "consul kv delete -recurse x",
     "rabbitmqctl delete_queue x", "kafka-topics.sh --delete --topic x", "zfs destroy x", "lvremove x", "diskutil eraseDisk x", "direnv allow", "mise trust",
+    "mount -t tmpfs none x", "mount -a", "mount -o remount,rw /", "mount x",
 )  # fmt: skip
 STAYS = (
     "terraform state list", "terraform plan", "gh api repos/a/b", "glab mr list", "aws s3 sync . s3://x", "gsutil rsync -r a-d gs://x",
     "fly deploy", "heroku ps", "vercel --prod", "firebase deploy", "wrangler dev", "supabase db push", "vagrant up",
     "minikube start", "rclone copy a r:x", "etcdctl get x", "zfs list", "migrate -path x up", "docker stack ls", "grep -n rm /etc/hosts",
-    "curl -o a https://x.y/a; python3 b.py < a",
+    "curl -o a https://x.y/a; python3 b.py < a", "mount", "mount | grep work", "mount -l -t ext4",
 )  # fmt: skip
 
 
