@@ -44,6 +44,9 @@ def with_secrets(*rules: str, mode: Mode = "ask") -> Policy:
         "find -- -delete", "git log -O x", "git log --outp=x", "git diff *.py", "git log --format=%GK", "git --paginate log",
         "git branch x", "git tag x", "git cat-file --textconv x", "command -p ls", "command -v x y", "python3", "tail -f x",
         "wc --files0-from=x", "md5sum -c x", "diff -r a b", "ls >& '$(touch x)'", "ls <& '`touch x`'", "/bin/ls", "./ls", "X=1 ls", "ls &", "true {a,b}", "git log -n --output=x", "sort -k --output=x a", "git show --textconv", "rg -e --pre=sh x",
+        "ps aux", "ss -K", "ss -D x", "lsof -D x", "lsof .env", "netstat -c", "ip link set lo down", "ip netns exec x sh",
+        "printenv", "printenv GITHUB_TOKEN", "pip install x", "pip list --outdated", "pip show -r x", "nm --plugin x a", "nm *", "objdump --dwarf x",
+        "readelf --debug-dump x", "lsblk /dev/sda", "who x", "ifconfig lo down", "tput init", "nvidia-smi -r", "nvidia-smi -pm 1", "getconf -v x",
     ],
 )  # fmt: skip
 def test_only_permitted_options_make_a_reader(command: str) -> None:
@@ -58,6 +61,9 @@ def test_only_permitted_options_make_a_reader(command: str) -> None:
         "sort -t, -k2,2n a", "sort -u ./a", "uniq -c a", "cut -d , -f 1 a", "find . -name *.py -maxdepth 2", "rg x ./*.py",
         "grep -A 3 -e x a", "grep -nA3 x a", "rg -t py x src", "rg --files", "git --no-pager log -3", "git log -- *.py",
         "git diff --stat HEAD~1", "git stash list", "date +%s", "date -u", "command -v python3", "node -V", "go version",
+        "lsof -i :3000", "lsof -ti:3000", "lsof -nP -iTCP:3000 -sTCP:LISTEN",
+        "lsof -i -P -n", "ss -ltnp", "netstat -an", "ip addr", "ip -br a show dev lo", "printenv PATH", "pip list", "pip show django", "pip freeze --local", "nm -C a.o",
+        "readelf -h a", "objdump -d a | head", "lsblk -f", "lscpu", "who", "ifconfig -a", "tput cols", "nvidia-smi", "getconf ARG_MAX",
         "tree -L 2", "tree -a -I x -L2", "printf '%s\\n' a", "printf '%s\\n' *.py", "printf '%5.1f%%\\n' 3", "printf '%(%F)T' 0", "ls {}", "[ -f a ]", "[ -d build ]", "[ -n x ] && cat a", "sed 's/a/b/' f", "sed -n '/a/,/b/p' f",
         "sed -E 's/(a|b)+/[\\1]/g; /^#/d' f", "sed '1,5d;$d' f", "sed -n '/[a-z_]*=/p' f", "sed 's|/usr|/opt|g' f", "sed 5q f",
         "git grep -n foo", "git grep -nE -A3 'a|b' -- src", "git grep -e foo --and -e bar", "git config user.email",

@@ -193,6 +193,18 @@ READERS: dict[str, Program] = {
     "base64": Program(r"-i|-w\d+|--wrap=\d+", "-w", most=1),
     "free": Program("-[bkmghtw]+", most=0, paths=False),
     "locale": Program("-a", most=0, paths=False),
+    "lsof": Program(
+        r"-[lnPtU]+|-[nPt]*i[\w@.:,-]*|-sTCP:\w+|-p\d+", "-p", operand=r"(@?[\w.-]+)?:[\w,-]+", paths=False
+    ),
+    "ss": Program("-[0-46aeHilmnoprstuwx]+", most=0, paths=False),
+    "netstat": Program("-[46aeilnprstu]+", most=0, paths=False),
+    "ifconfig": Program("-a", most=0, paths=False),
+    **dict.fromkeys(["who", "w"], Program("-[abHmqrsTu]+", most=0, paths=False)),
+    "lsblk": Program("-[abdfilmnprSt]+|-o.+", "-o", most=0, paths=False),
+    "lscpu": Program("-[ae]+", most=0, paths=False),
+    "nm": Program("-[aACDglnprSu]+", globs="named"),
+    "readelf": Program("-[adeghlnrsStVW]+", globs="named"),
+    "objdump": Program(r"-[aCdDfhlprRsStTwx]+|-[jM].+|--no-show-raw-insn", "-[jM]", globs="named"),
     "jq": Program(
         "-[rcSeMCjas]+|--(raw-output|compact-output|sort-keys|exit-status|slurp|null-input|tab|monochrome-output)",
         pattern=r"(?!.*(env|input|include|import|debug|stderr|modulemeta|halt|\$))[\w.\[\]\"|,:{}() ?=<>!+*'-]*",
@@ -207,7 +219,7 @@ READERS: dict[str, Program] = {
 _WHOLE: dict[str, str] = {
     **dict.fromkeys(READERS, "--version|--help"),
     **dict.fromkeys(
-        "python python3 gcc g++ clang make cmake ninja pip pip3 uv git bash zsh tmux tar rsync curl wget psql"
+        "python python3 gcc g++ clang make cmake ninja uv git bash zsh tmux tar rsync curl wget psql"
         " sqlite3 gh".split(),
         "--version|-V",
     ),
@@ -215,6 +227,12 @@ _WHOLE: dict[str, str] = {
     **dict.fromkeys(["ffmpeg", "ffprobe"], "-version"),
     **dict.fromkeys("node npm ruby perl php docker".split(), "--version|-v|-V"),
     "java": r"--?version",
+    **dict.fromkeys(["pip", "pip3"], r"--version|-V|(list|freeze)( --(local|user))*|show( -f)?( \w[\w.-]*)+"),
+    "ip": r"(-(br|brief|4|6) )*(a|addr|address|r|route|l|link)( (show|list|ls))?( dev [\w.-]+)?",
+    "printenv": "PATH|HOME|SHELL|USER|PWD|LANG|TERM|TMPDIR|VIRTUAL_ENV",
+    "getconf": r"-a|[A-Z_]+",
+    "tput": "cols|lines|colors",
+    "nvidia-smi": r"(-[Lq])?",
     **dict.fromkeys(["go", "openssl"], r"version"),
     "command": r"-[vV] [\w.+-]+",
 }
