@@ -29,7 +29,7 @@ Three ways to go on:
 
   a key           export ANTHROPIC_API_KEY=…
                   (or OPENAI_API_KEY, OPENROUTER_API_KEY, GEMINI_API_KEY …);
-                  or start `agent` in a terminal and paste the key there
+                  or paste one: `agent` asks for it in a terminal
   a local server  start Ollama, LM Studio, llama.cpp or vLLM with a model;
                   the first model it offers is used
   just a look     agent demo
