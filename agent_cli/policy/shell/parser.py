@@ -416,8 +416,10 @@ class _Reader:
             char = self.line[self.at]
             if char in " \t\n|&;<>" or self.is_closing():
                 break
-            if char in "()`":
-                raise Unsure(f"`{char}` (subshell, function or substitution)")
+            if char == "`":
+                raise Unsure("a backtick, which runs something")
+            if char in "()":
+                raise Unsure(f"`{char}`, as in a function or a list")
             if char == "'":
                 text.append(self.single())
             elif char == '"':
