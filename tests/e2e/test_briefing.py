@@ -198,7 +198,14 @@ def test_the_model_knows_of_plan_mode_after_a_compaction(world: World) -> None:
         return Reply(calls=calls, usage={**USAGE, "prompt_tokens": prompt_tokens})
 
     world.script(
-        shell(WAIT), read(1, 100), read(30, 200), read(60, 20_000), Reply(text="S: read it"), Reply(text="done")
+        shell(WAIT),
+        read(1, 100),
+        read(10, 200),
+        read(20, 300),
+        read(30, 400),
+        read(60, 20_000),
+        Reply(text="S: read it"),
+        Reply(text="done"),
     )
     window = ("--set", "providers.openai.models.mock-model.context_window=24000")
     with Person(world, "--mode", "auto-edit", *window) as person:
