@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -124,6 +125,19 @@ def test_a_device_is_no_file_that_undo_misses(world: World) -> None:
     world.script(shell(line), Reply(text="Done."))
     done = world.run("run", "write there", "--mode", "yolo")
     assert "Undo will not" not in done.err, done.err
+
+
+def test_a_new_temporary_file_is_not_named_and_one_of_somebody_else_is(world: World) -> None:
+    new, old = (Path("/tmp", f"at-{name}-{uuid4().hex}.log") for name in ("new", "old"))
+    try:
+        old.write_text("kept", encoding="utf-8")
+        world.script(shell(f"echo 1 > {new}"), shell(f"echo 2 > {new}; echo 3 > {old}"), Reply(text="Done."))
+        done = world.run("run", "write there", "--mode", "yolo")
+        assert f"{old} is outside the workspace" in done.err and f"{new} is outside" not in done.err, done.err
+        assert new.read_text(encoding="utf-8") == "2\n"
+    finally:
+        for path in (new, old):
+            path.unlink(missing_ok=True)
 
 
 def test_a_fork_and_a_deleted_session_share_the_stores_of_added_folders(world: World, other: Path) -> None:

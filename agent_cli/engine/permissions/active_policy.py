@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from agent_cli.workspace.matching_files import MatchingFiles
 
 _LARGEST_SCRIPT = 256 * 1024
+_TEMPORARY = ("/tmp", "/private/tmp", "/var/tmp")
 _MAX_NAMES = 10_000
 """Maximum number of files that one glob of a command is expanded to."""
 _Expand = Callable[[str], tuple[str, ...]]
@@ -106,6 +107,8 @@ class Permissions:
         self._git: GitSettings | None = None
         self._egress: EgressProxy | None = None
         self._judging: Policy | None = None
+        self._temporary: set[str] = set()
+        """Temporary files that commands of this session have made."""
         self._base: tuple[Hashable, Policy] | None = None
         """The policy without the sandbox, with the revision it was built for."""
         self._stores = grants
@@ -165,14 +168,21 @@ class Permissions:
             return False
 
     def writes_beyond_undo(self, actions: Iterable[Action]) -> tuple[str, ...]:
-        """Return paths outside the workspace that commands are known to write, which undo does not cover."""
+        """Return paths outside the workspace that commands are known to write, which undo does not cover. New
+        files directly in a folder for temporary files, such as the log of a server, do not count."""
         lines = [(action.command, action.cwd) for action in actions if isinstance(action, RunCommand)]
         if not lines:
             return ()
         from agent_cli.policy.shell.line import written_outside
 
         policy = self.policy()
-        return tuple(path for line, cwd in lines for path in written_outside(line, cwd, policy))
+        found = (path for line, cwd in lines for path in written_outside(line, cwd, policy))
+        return tuple(path for path in found if not self._is_temporary(path))
+
+    def _is_temporary(self, path: str) -> bool:
+        if os.path.dirname(path) in _TEMPORARY and not os.path.lexists(path):
+            self._temporary.add(path)
+        return path in self._temporary
 
     def policy(self) -> Policy:
         """Return the policy as a value, including the effect of the sandbox on commands."""
