@@ -235,7 +235,7 @@ def test_arguments_under_the_names_of_other_agents(
 UNCLEAR: dict[str, tuple[str, dict[str, Any]]] = {
     "two paths": ("read_file", {"path": "a", "file_path": "b"}),
     "two paths by other names": ("read_file", {"filePath": "a", "file_path": "b"}),
-    "a time in another unit": ("shell", {"command": "ls", "timeout": 5000}),
+    "two times": ("shell", {"command": "ls", "timeout": 5000, "timeout_ms": 5000}),
     "a list and a single edit": (
         "edit_file",
         {"path": "a", "edits": [{"old": "x", "new": "y"}], "old_string": "z", "new_string": ""},

@@ -5,6 +5,10 @@ import shlex
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
+from agent_cli.protocol.json_text import decode_json
+
 EDIT = ("edit_file", "apply_patch")
 """Tools that edit files; the model determines which of them exist."""
 _OF_AGENTS: Mapping[str, tuple[str, ...]] = {
@@ -61,6 +65,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("todos", "plan"), ("items",)),
     **dict.fromkeys(("content", "step"), ("text",)),
     **dict.fromkeys(("skill", "skillname"), ("name",)),
+    **dict.fromkeys(("bashid", "shellid", "taskid", "jobid"), ("job",)),
     "args": ("arguments",),
     "prompt": ("task",),
     **dict.fromkeys(("subagenttype", "agenttype"), ("type",)),
@@ -70,6 +75,11 @@ _WORDS: Mapping[str, str] = {
     "completed": "done", "kill": "stop", "add": "append", **dict.fromkeys(("wait", "poll", "output"), "read"),
 }  # fmt: skip
 """Our words by those of other agents, where a parameter takes only certain words."""
+_ACTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("taskoutput", "bashoutput"), "read"),
+    **dict.fromkeys(("taskstop", "killshell", "killbash"), "stop"),
+}
+"""What other agents' names for `jobs` say that its argument `action` says."""
 _CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewrange"})
 """Arguments that ours say in another unit or form."""
 _LEAST_MS = 1000
@@ -112,9 +122,10 @@ def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> M
     changed: dict[str, Any] = {}
     limit = plain.get("timeoutms", plain.get("timeout", ""))
     is_one = type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys()
-    if "timeout_s" in properties and is_one:
+    ours = next((name for name in ("timeout_s", "wait_s") if name in properties), "")
+    if ours and is_one:
         is_ms = "timeoutms" in plain or limit >= _LEAST_MS  # other agents count it in either
-        changed["timeout_s"] = limit / 1000 if is_ms else limit
+        changed[ours] = limit / 1000 if is_ms else limit
     elif "offset" in properties and "limit" in properties:
         changed = _lines(plain)
     if not changed or changed.keys() & arguments.keys():
@@ -164,12 +175,26 @@ def own_tools(name: str) -> tuple[str, ...]:
     return _OF_AGENTS.get(plain_name(name), ())
 
 
-def called_tool(name: str, existing: Container[str]) -> str:
-    """Return the name of the tool that a call runs: for another agent's name, ours. A name that exists, or that is
-    in no table, stays as it is."""
+def own_call(name: str, arguments: str, existing: Container[str]) -> tuple[str, str]:
+    """Return the tool that a call runs, and its arguments as JSON: for another agent's name ours, with the action
+    that only the name says. A name that exists, or that is in no table, stays as it is."""
     if name in existing:
-        return name
-    return next((each for each in own_tools(name) if each in existing), name)
+        return name, arguments
+    own = next((each for each in own_tools(name) if each in existing), name)
+    return own, _with_action(name, arguments) if own == "jobs" else arguments
+
+
+def _with_action(name: str, arguments: str) -> str:
+    action = _ACTIONS.get(plain_name(name))
+    try:
+        given = decode_json(arguments.encode("utf-8", "replace"))
+    except msgspec.DecodeError:
+        return arguments
+    if action is None or not isinstance(given, dict) or "action" in given:
+        return arguments
+    if given.pop("block", True) is False:
+        given.pop("timeout", None)
+    return msgspec.json.encode({"action": action} | given).decode()
 
 
 def meant_tools(name: str, existing: Iterable[str]) -> list[str]:
