@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.policy.authorize import Policy, authorize, strictest
-from agent_cli.policy.rules.rule import Rule, RuleError, Rules, parse_rule
+from agent_cli.policy.rules.rule import Rule, RuleError, Rules, parse_rule, split_rules
 from agent_cli.protocol.actions import (
     Action,
     Allow,
@@ -201,7 +201,15 @@ def test_these_are_known_to_only_read(command: str) -> None:
         ("python3 -m pytest", "shell(python3 -m pytest)"),
         ("rm x", ""),
         ("./run.sh a", "shell(./run.sh a)"),
-        ("make a && make b", ""),
+        ("make a && make b", "shell(make a); shell(make b)"),
+        ("make a && make a", "shell(make a)"),
+        (
+            "cd src && source ../.venv/bin/activate && pytest -q | tail",
+            "shell(source ../.venv/bin/activate); shell(pytest *)",
+        ),
+        ("make a && rm x", ""),
+        ("make a && make b && make c && make d && make e", ""),
+        ("make 'x);' 'shell(rm'", ""),
         ("ls && make a", "shell(make a)"),
         ("rm *.o", ""),
         ("X=1 make", ""),
@@ -213,7 +221,8 @@ def test_the_rule_offered_is_the_narrowest_useful_one(command: str, offered: str
     assert isinstance(verdict, Ask)
     assert verdict.grant == offered
     if offered:
-        assert kind(run(command, policy(f"allow {offered}"))) == "allow"
+        rules = (f"allow {rule}" for rule in split_rules(offered))
+        assert kind(run(command, policy(*rules))) == "allow"
 
 
 def test_every_verdict_names_what_decided() -> None:
@@ -238,6 +247,14 @@ def test_the_mode_has_allowed_a_line_of_which_it_has_allowed_a_part() -> None:
 def test_a_rule_that_cannot_be_read_is_an_error(text: str) -> None:
     with pytest.raises(RuleError, match="not a rule"):
         parse_rule(text, "deny", "f")
+
+
+def test_several_rules_in_one_text_are_those_on_commands_and_never_one_rule() -> None:
+    assert split_rules("shell(a *); outside(b); shell(c)") == ("shell(a *)", "outside(b)", "shell(c)")
+    for whole in ("write(a); shell(rm *)/**)", "shell(a;b)", "shell(a); b", "shell"):
+        assert split_rules(whole) == (whole,)
+    with pytest.raises(RuleError, match="several rules"):
+        parse_rule("shell(a); shell(b)", "deny", "config.yaml:1")
 
 
 _words = st.lists(

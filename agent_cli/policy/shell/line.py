@@ -28,7 +28,16 @@ from .git_needs import folder_of, git_need, unaliased
 from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, Word, is_chain, parse
 from .readonly_commands import Reading, reading
-from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
+from .rule_matching import (
+    all_texts_of,
+    allowing_rule,
+    grant_for,
+    grants_for,
+    is_doubtful,
+    lines_of,
+    on_leaving,
+    rule_on_fed,
+)
 from .sandbox_needs import SandboxNeed, leaving_need, need_of, unread_need
 from .unread_lines import input_destroys, may_destroy
 from .wrappers import MAX_SHELLS, TRANSPARENT, UnwrappedCommand, all_started_by, program, unwrap
@@ -168,11 +177,8 @@ def _in_every_mode(verdicts: list[CommandVerdict]) -> list[CommandVerdict]:
 
 def _in_any(verdicts: list[CommandVerdict]) -> CommandVerdict:
     """Return the verdict on a command from those for each directory in which it may run."""
-    first, *others = verdicts
-    if not others:
-        return first
     worst = strictest(each.verdict for each in verdicts)
-    return CommandVerdict(worst, first.shown, narrowest(each.trusted for each in verdicts))
+    return CommandVerdict(worst, verdicts[0].shown, narrowest(each.trusted for each in verdicts))
 
 
 def _folded(whole: Verdict, judged: list[CommandVerdict], line: str, policy: Policy) -> CommandVerdict:
@@ -182,13 +188,11 @@ def _folded(whole: Verdict, judged: list[CommandVerdict], line: str, policy: Pol
     over = next((each for each in judged if exceeds(whole.reach, each.trusted)), None)
     asks = [each.verdict for each in judged if isinstance(each.verdict, Ask)]
     if asks:
-        first = weightiest(asks)
-        grant = first.grant if len(asks) == 1 and not over else ""
-        return CommandVerdict(msgspec.structs.replace(first, grant=grant, reach=whole.reach), line)
+        grant = "" if over else grants_for(asks, whole.reach)
+        return CommandVerdict(msgspec.structs.replace(weightiest(asks), grant=grant, reach=whole.reach), line)
     if over:
-        return CommandVerdict(
-            Ask(f"mode {policy.mode}", f"`{over.shown}` {_with(whole.reach)}", "", whole.reach, by_mode=True), line
-        )
+        why = f"`{over.shown}` {_with(whole.reach)}"
+        return CommandVerdict(Ask(f"mode {policy.mode}", why, "", whole.reach, by_mode=True), line)
     return CommandVerdict(whole, line, narrowest(each.trusted for each in judged))
 
 
@@ -590,12 +594,5 @@ def _by_mode(
         why = f"`{shown}` may open files that {closed} closes"
     elif policy.mode in ("auto-edit", "yolo"):
         why = policy.missing_sandbox or "no sandbox is available here"
-    return CommandVerdict(Ask(name, why, _grant(part, need, policy), need.reach, by_mode=True), shown)
-
-
-def _grant(part: SimpleCommand, need: SandboxNeed, policy: Policy) -> str:
-    """Return the rule to offer: one on leaving the sandbox if nothing less would be enough."""
-    rule = grant_for(part)
-    if rule and policy.sandboxed and need.reach == "outside":
-        return f"outside{rule.removeprefix('shell')}"
-    return rule
+    grant = grant_for(part, leaves=policy.sandboxed and need.reach == "outside")
+    return CommandVerdict(Ask(name, why, grant, need.reach, by_mode=True), shown)
