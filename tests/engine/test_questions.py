@@ -72,6 +72,14 @@ async def test_a_line_of_several_commands_is_allowed_for_good_by_one_answer(tmp_
         assert "Allowed for this session: shell(make a), shell(make b)" in [each.text for each in it.of(Notice)]
 
 
+async def test_where_nobody_can_answer_each_rule_that_is_missing_is_named(tmp_path: Path) -> None:
+    answers = (say(call(SHELL, command="make a && make b")), say("no"))
+    async with engine(tmp_path, *answers, interactive=False) as it:
+        await it.prompt("make them")
+        (told,) = it.of(ToolCallFinished)
+        assert "by the rules `shell(make a)` and `shell(make b)` under permissions.allow or another" in told.text
+
+
 async def test_of_several_rules_all_are_saved_or_none(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
 
