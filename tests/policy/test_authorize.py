@@ -172,6 +172,7 @@ def test_an_allow_rule_covers_what_it_says_and_nothing_more(rule: str, command: 
         "git diff --ext-diff", "git grep -Oless x", "sort -o out in", "tail -f log", "git stash", "uniq a b",
         "date -s tomorrow", "git branch -D x", "xxd -r a b", "awk 'BEGIN{system(\"x\")}'", "env", "git log --output=x",
         "grep -f /etc/passwd x", "ls > listing", "echo x >> notes", "yes | head", "cat a &", "git config -l",
+        "set", "set -x", "set -a", "set -eo allexport", "set -o", "set +o noclobber", "set -- a", "set *",
     ],
 )  # fmt: skip
 def test_these_are_not_known_to_only_read(command: str) -> None:
@@ -185,6 +186,7 @@ def test_these_are_not_known_to_only_read(command: str) -> None:
         "rg -n foo src 2>/dev/null", "find . -name '*.py' -type f", "wc -l a", "sed -n 1,20p a", "git show HEAD:a",
         "python3 --version", "cd src && ls", "git branch --show-current", "diff a b", "echo 'a; rm -rf /'",
         "ls --help", "rg --version", "curl --version && ssh -V 2>&1", "psql --version; ffmpeg -version",
+        "set -e; ls", "set -euo pipefail\ncat a | head -3", "set +e; ls",
     ],
 )  # fmt: skip
 def test_these_are_known_to_only_read(command: str) -> None:
