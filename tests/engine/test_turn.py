@@ -61,6 +61,15 @@ async def test_the_name_of_another_agents_tool_says_what_to_do_with_a_background
         it.model.check()
 
 
+async def test_a_plan_that_is_handed_over_by_another_agents_tool_ends_the_turn_as_its_answer(
+    tmp_path: Path,
+) -> None:
+    async with engine(tmp_path, say(call("ExitPlanMode", plan="1. Add the route.")), mode="plan") as it:
+        end = await it.prompt("plan it")
+        assert isinstance(end, TurnCompleted) and "1. Add the route." in it.of(ToolCallFinished)[0].text
+        it.model.check()
+
+
 async def test_a_tool_that_the_model_may_not_call_has_no_other_name(tmp_path: Path) -> None:
     looking = default_registry(("read-only",))
     async with engine(tmp_path, say(call("Bash", command="touch ran")), say("No."), registry=looking) as it:

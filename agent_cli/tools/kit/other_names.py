@@ -26,6 +26,7 @@ _OF_AGENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("task", "agent", "invokeagent", "spawnagent"), ("agent", "agents")),
     **dict.fromkeys(("askuserquestion", "askuser", "question"), ("ask_user",)),
     **dict.fromkeys(("taskoutput", "bashoutput", "taskstop", "killshell", "killbash", "jobs"), ("jobs",)),
+    "exitplanmode": ("finish",),
     **dict.fromkeys(("skill", "activateskill"), ("skill", "find_skills")),
     **dict.fromkeys(("savememory", "memory"), ("memory",)),
 }
@@ -62,7 +63,8 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "i": ("ignore_case",),
     "c": ("context",),
     **dict.fromkeys(("input", "patchtext", "diff"), ("patch",)),
-    **dict.fromkeys(("todos", "plan"), ("items",)),
+    "todos": ("items",),
+    "plan": ("items", "summary"),
     **dict.fromkeys(("content", "step"), ("text",)),
     **dict.fromkeys(("skill", "skillname"), ("name",)),
     **dict.fromkeys(("bashid", "shellid", "taskid", "jobid"), ("job",)),
