@@ -82,12 +82,16 @@ _ACTIONS: Mapping[str, str] = {
     **dict.fromkeys(("taskstop", "killshell", "killbash"), "stop"),
 }
 """What other agents' names for `jobs` say that its argument `action` says."""
-_CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewrange"})
+_FILES_ONLY = {"content": False, "files_with_matches": True}
+"""What `output_mode` of a search says that `files_only` can say."""
+_CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewrange", "outputmode"})
 """Arguments that ours say in another unit or form."""
 _LEAST_MS = 1000
 """The least `timeout` that is meant in milliseconds."""
 _REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform", "prompt"})
 """Arguments that only explain a call to the reader."""
+_ANYWAY = "-n"
+"""An argument that asks for what a search does anyway: line numbers."""
 
 
 def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +105,7 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
         name = key if key in properties or not named or named[0] in arguments else named[0]
         if name in renamed:  # two names for one argument: which of them counts is not ours to say
             return dict(arguments)
-        if name in properties or named or plain_name(key) not in _REMARKS:
+        if name in properties or named or (plain_name(key) not in _REMARKS and key != _ANYWAY):
             renamed[name] = _line(value) if name == "command" and isinstance(value, list) else value
     renamed = {name: _fitting(properties.get(name, {}), value) for name, value in renamed.items()}
     for name, part in properties.items():
@@ -119,7 +123,8 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
 
 
 def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments with a time in milliseconds in seconds, and with a first and a last line as ours say it."""
+    """Return arguments with a time in milliseconds in seconds, and with a first and a last line or the form of a
+    result as ours say it."""
     plain = {plain_name(key): value for key, value in arguments.items()}
     changed: dict[str, Any] = {}
     limit = plain.get("timeoutms", plain.get("timeout", ""))
@@ -128,6 +133,8 @@ def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> M
     if ours and is_one:
         is_ms = "timeoutms" in plain or limit >= _LEAST_MS  # other agents count it in either
         changed[ours] = limit / 1000 if is_ms else limit
+    elif "files_only" in properties and plain.get("outputmode") in tuple(_FILES_ONLY):
+        changed["files_only"] = _FILES_ONLY[plain["outputmode"]]
     elif "offset" in properties and "limit" in properties:
         changed = _lines(plain)
     if not changed or changed.keys() & arguments.keys():

@@ -27,6 +27,10 @@ def test_what_a_value_means_beyond_doubt_needs_no_second_call() -> None:
 
     assert read("jobs", action="kill", job=1) == read("jobs", action="stop", job="1")
     assert read("jobs", action="wait", job=1, wait_s=5) == read("jobs", action="read", job="1", wait_s=5)
+    assert read("grep", pattern="x", output_mode="content", **{"-n": True}) == read("grep", pattern="x")
+    assert read("grep", pattern="x", output_mode="files_with_matches") == read(
+        "grep", pattern="x", files_only=True
+    )
     note = {"block": "notes", "text": "x"}
     assert read("memory", action="add", **note) == read("memory", action="append", **note)
     assert read("grep", pattern=404) == read("grep", pattern="404")
