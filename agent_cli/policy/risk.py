@@ -90,6 +90,7 @@ _GRAVITY = (
     "reaches",
     "changes machines",
     "sends",
+    "installs packages",
 )
 
 
