@@ -256,16 +256,17 @@ class Dispatcher:
         Raises:
             OperationRefused: there is no such job, it has ended, or it cannot be kept.
         """
-        job = self.services.tools.jobs.get(change.job)
+        jobs = self.services.tools.jobs
+        job = jobs.get(change.job)
         if job is None:
-            raise OperationRefused(f"There is no job {change.job}; /jobs lists them.")
+            raise OperationRefused(jobs.unknown(change.job))
         if not job.is_running:
             raise OperationRefused(f"Job {job.id} has ended: {job.state}.")
         if change.action == "stop":
             await job.stop()
             return f"Job {job.id} is stopped."
         try:
-            return f"Job {job.id} keeps running after the session; its output is in {job.keep()}"
+            return f"Job {job.id} keeps running after the session; its output is in {job.keep()}.{job.cut_off}"
         except OSError as error:
             raise OperationRefused(f"Job {job.id} cannot be kept: {error.strerror or error}") from error
 

@@ -92,6 +92,7 @@ _GRAVITY = (
     "changes machines",
     "sends",
     "shows",
+    "installs packages",
 )
 
 

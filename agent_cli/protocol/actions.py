@@ -146,8 +146,8 @@ class Ask(msgspec.Struct, frozen=True):
     rule: str
     reason: str
     grant: str = ""
-    """The narrowest rule that would allow this action next time, such as `shell(npm run *)`; empty when none may
-    be saved."""
+    """The narrowest rule that would allow this action next time, such as `shell(npm run *)`, or several, separated
+    by semicolons; empty when none may be saved."""
     reach: Reach = "inside"
     """The reach that an approval would give the command."""
     by_mode: bool = False

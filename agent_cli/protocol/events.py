@@ -242,7 +242,7 @@ class ApprovalItem(msgspec.Struct, frozen=True):
     rule: str
     """The rule or mode that asks."""
     grant: str
-    """The rule that answering `always` saves; empty when none may be saved."""
+    """The rule that answering `always` saves, or several, separated by semicolons; empty if none may be."""
     arguments: str
     """The arguments of the call, as JSON."""
     editable: str

@@ -107,7 +107,7 @@ class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arguments: str | None = None
     """Replacement arguments (JSON) when the user edited the call before allowing it."""
     grant: str = ""
-    """A permission rule to save, as shown to the user and perhaps edited."""
+    """A permission rule to save, or several, as shown to the user and perhaps edited."""
     scope: GrantScope = "session"
     hunks: tuple[int, ...] | None = None
     """Numbers of the diff hunks to apply, from 0, if the item has `hunks`; null for all."""

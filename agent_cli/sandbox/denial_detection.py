@@ -203,8 +203,8 @@ def _files(
 ) -> Iterator[Denial]:
     """Yield denials found in the output, last line first: the error a program prints last is the one that ended
     it."""
-    unnamed = False
-    for line in reversed(lines):
+    unnamed: str | None = None
+    for at, line in reversed(list(enumerate(lines))):
         read_only, refused, busy = _READ_ONLY.search(line), _REFUSED.search(line), _BUSY.search(line)
         absent = _ABSENT.search(line)
         if (found := _DOCKER.search(line)) and may(found.group(1), os.F_OK):
@@ -222,9 +222,13 @@ def _files(
             elif (read_only or refused or busy) and _is_kept_from_writing(path, confinement, may, bool(read_only)):
                 yield Denial("write", path)
         # A path relative to an unknown folder, or none at all: nothing writable is read-only.
-        unnamed |= bool(read_only) and all(is_inside(path, confinement.writable) for path in paths)
-    if unnamed:
-        yield Denial("write")
+        if read_only and all(is_inside(path, confinement.writable) for path in paths):
+            near = [] if paths else lines[max(0, at - 3) : at]  # what an error in Rust says above its cause
+            above = (path for each in reversed(near) for path in _paths(each, cwd))
+            named = (path for path in above if _is_kept_from_writing(path, confinement, may, True))
+            unnamed = unnamed or next(named, "")
+    if unnamed is not None:
+        yield Denial("write", unnamed)
 
 
 def _paths(line: str, cwd: str) -> list[str]:

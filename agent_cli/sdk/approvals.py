@@ -159,12 +159,13 @@ def _call(item: ApprovalItem, agent_name: str) -> ApprovalCall:
 
 def _grant(said: Allow, item: ApprovalItem) -> str:
     """Return the rule to save."""
-    from agent_cli.policy.rules.rule import RuleError, parse_rule
+    from agent_cli.policy.rules.rule import RuleError, join_rules, parse_rule, split_rules
 
     if said.remember and not item.grant:
         raise CallbackError("no rule can be saved for this call; leave out `remember`")
     try:
-        return parse_rule(said.remember, "allow", "remember").text if said.remember else ""
+        rules = split_rules(said.remember) if said.remember else ()
+        return join_rules(parse_rule(rule, "allow", "remember").text for rule in rules)
     except RuleError as error:
         raise CallbackError(f"remember={said.remember!r}: {error}") from error
 

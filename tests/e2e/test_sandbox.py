@@ -237,6 +237,11 @@ def test_a_background_job_outlives_its_command_and_can_be_reached(world: World) 
     assert "200" in told[0] and "job" in told[0], told[0]
 
 
+def test_how_to_stop_a_background_command_that_others_do_not_see_is_told(world: World) -> None:
+    started, looked = in_auto_edit(world, "sleep 60 > /dev/null 2>&1 &", "pgrep -x sleep || echo unseen")
+    assert "stop it with the tool jobs" in started and looked.startswith("unseen")
+
+
 @pytest.mark.parametrize("before", EACH_SANDBOX)
 @on_x86_64
 def test_saved_output_is_read_with_tools_and_a_command_on_it_is_no_denied_action(

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.protocol.events import ApprovalRequested, ToolCallFinished
+from agent_cli.protocol.events import ApprovalRequested, Notice, ToolCallFinished
 from agent_cli.protocol.messages import ToolResult
 from agent_cli.protocol.operations import ApprovalAnswer, Decision
+from agent_cli.protocol.records import Granted
 from agent_cli.session.timing import Timing, shares_of
 from tests.engine.harness import approve_all, engine
 from tests.model.scripted import Part, call, say
@@ -53,6 +54,46 @@ async def test_a_usual_task_asks_once_for_edits_and_once_for_tests_however_long_
         assert [event.status for event in calls if event.tool == "edit_file"] == ["ok"] * 6
         assert len(calls) == sum(map(len, steps)) == 37
         assert [each.items[0].grant for each in asked] == ["write(src/**)", "shell(python3 -m unittest *)"]
+
+
+async def test_a_line_of_several_commands_is_allowed_for_good_by_one_answer(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "Makefile").write_text("a b:\n\techo $@ >> made\n", encoding="utf-8")
+    lines = ("make a && make b", "make b", "make a && make b", "make a && make c")
+    async with engine(tmp_path, *(say(call(SHELL, command=line)) for line in lines), say("done")) as it:
+        it.answer = always
+        await it.prompt("make them")
+        assert [each.items[0].grant for each in it.of(ApprovalRequested)] == [
+            "shell(make a); shell(make b)",
+            "shell(make c)",
+        ]
+        granted = [each.rule for each in it.session.records if isinstance(each, Granted)]
+        assert granted == ["shell(make a)", "shell(make b)", "shell(make c)"]
+        assert "Allowed for this session: shell(make a), shell(make b)" in [each.text for each in it.of(Notice)]
+
+
+async def test_where_nobody_can_answer_each_rule_that_is_missing_is_named(tmp_path: Path) -> None:
+    answers = (say(call(SHELL, command="make a && make b")), say("no"))
+    async with engine(tmp_path, *answers, interactive=False) as it:
+        await it.prompt("make them")
+        (told,) = it.of(ToolCallFinished)
+        assert "by the rules `shell(make a)` and `shell(make b)` under permissions.allow or another" in told.text
+
+
+async def test_of_several_rules_all_are_saved_or_none(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+
+    def wrong(request: ApprovalRequested) -> ApprovalAnswer:
+        item = request.items[0]
+        grants = ("", "shell(make a); shell(make:*)")
+        grant = grants[len(it.of(ApprovalRequested)) == 1]
+        return ApprovalAnswer(request.request_id, (Decision(item.call_id, bool(grant), grant=grant),))
+
+    async with engine(tmp_path, say(call(SHELL, command="make a && make b")), say("done")) as it:
+        it.answer = wrong
+        await it.prompt("make them")
+        assert len(it.of(ApprovalRequested)) == 2
+        assert not [each for each in it.session.records if isinstance(each, Granted)]
 
 
 async def test_how_long_the_user_was_waited_for_is_recorded_with_the_call_that_asked(tmp_path: Path) -> None:

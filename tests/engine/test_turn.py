@@ -52,6 +52,24 @@ async def test_a_tool_called_by_its_name_in_another_agent_is_ours(tmp_path: Path
         it.model.check()
 
 
+async def test_the_name_of_another_agents_tool_says_what_to_do_with_a_background_command(tmp_path: Path) -> None:
+    start = call("Bash", command="cat", run_in_background=True)
+    stop = call("KillShell", shell_id="1")
+    async with engine(tmp_path, say(start), say(stop), say("Stopped."), mode="yolo") as it:
+        await it.prompt("go")
+        assert it.of(ToolCallFinished)[1].text.startswith("Stopped job 1")
+        it.model.check()
+
+
+async def test_a_plan_that_is_handed_over_by_another_agents_tool_ends_the_turn_as_its_answer(
+    tmp_path: Path,
+) -> None:
+    async with engine(tmp_path, say(call("ExitPlanMode", plan="1. Add the route.")), mode="plan") as it:
+        end = await it.prompt("plan it")
+        assert isinstance(end, TurnCompleted) and "1. Add the route." in it.of(ToolCallFinished)[0].text
+        it.model.check()
+
+
 async def test_a_tool_that_the_model_may_not_call_has_no_other_name(tmp_path: Path) -> None:
     looking = default_registry(("read-only",))
     async with engine(tmp_path, say(call("Bash", command="touch ran")), say("No."), registry=looking) as it:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.policy.authorize import Policy, authorize, strictest
-from agent_cli.policy.rules.rule import Rule, RuleError, Rules, parse_rule
+from agent_cli.policy.rules.rule import Rule, RuleError, Rules, parse_rule, split_rules
 from agent_cli.protocol.actions import (
     Action,
     Allow,
@@ -172,6 +172,7 @@ def test_an_allow_rule_covers_what_it_says_and_nothing_more(rule: str, command: 
         "git diff --ext-diff", "git grep -Oless x", "sort -o out in", "tail -f log", "git stash", "uniq a b",
         "date -s tomorrow", "git branch -D x", "xxd -r a b", "awk 'BEGIN{system(\"x\")}'", "env", "git log --output=x",
         "grep -f /etc/passwd x", "ls > listing", "echo x >> notes", "yes | head", "cat a &", "git config -l",
+        "set", "set -x", "set -a", "set -eo allexport", "set -o", "set +o noclobber", "set -- a", "set *",
     ],
 )  # fmt: skip
 def test_these_are_not_known_to_only_read(command: str) -> None:
@@ -185,6 +186,7 @@ def test_these_are_not_known_to_only_read(command: str) -> None:
         "rg -n foo src 2>/dev/null", "find . -name '*.py' -type f", "wc -l a", "sed -n 1,20p a", "git show HEAD:a",
         "python3 --version", "cd src && ls", "git branch --show-current", "diff a b", "echo 'a; rm -rf /'",
         "ls --help", "rg --version", "curl --version && ssh -V 2>&1", "psql --version; ffmpeg -version",
+        "set -e; ls", "set -euo pipefail\ncat a | head -3", "set +e; ls",
     ],
 )  # fmt: skip
 def test_these_are_known_to_only_read(command: str) -> None:
@@ -201,7 +203,15 @@ def test_these_are_known_to_only_read(command: str) -> None:
         ("python3 -m pytest", "shell(python3 -m pytest)"),
         ("rm x", ""),
         ("./run.sh a", "shell(./run.sh a)"),
-        ("make a && make b", ""),
+        ("make a && make b", "shell(make a); shell(make b)"),
+        ("make a && make a", "shell(make a)"),
+        (
+            "cd src && source ../.venv/bin/activate && pytest -q | tail",
+            "shell(source ../.venv/bin/activate); shell(pytest *)",
+        ),
+        ("make a && rm x", ""),
+        ("make a && make b && make c && make d && make e", ""),
+        ("make 'x);' 'shell(rm'", ""),
         ("ls && make a", "shell(make a)"),
         ("rm *.o", ""),
         ("X=1 make", ""),
@@ -213,7 +223,8 @@ def test_the_rule_offered_is_the_narrowest_useful_one(command: str, offered: str
     assert isinstance(verdict, Ask)
     assert verdict.grant == offered
     if offered:
-        assert kind(run(command, policy(f"allow {offered}"))) == "allow"
+        rules = (f"allow {rule}" for rule in split_rules(offered))
+        assert kind(run(command, policy(*rules))) == "allow"
 
 
 def test_every_verdict_names_what_decided() -> None:
@@ -238,6 +249,14 @@ def test_the_mode_has_allowed_a_line_of_which_it_has_allowed_a_part() -> None:
 def test_a_rule_that_cannot_be_read_is_an_error(text: str) -> None:
     with pytest.raises(RuleError, match="not a rule"):
         parse_rule(text, "deny", "f")
+
+
+def test_several_rules_in_one_text_are_those_on_commands_and_never_one_rule() -> None:
+    assert split_rules("shell(a *); outside(b); shell(c)") == ("shell(a *)", "outside(b)", "shell(c)")
+    for whole in ("write(a); shell(rm *)/**)", "shell(a;b)", "shell(a); b", "shell"):
+        assert split_rules(whole) == (whole,)
+    with pytest.raises(RuleError, match="several rules"):
+        parse_rule("shell(a); shell(b)", "deny", "config.yaml:1")
 
 
 _words = st.lists(

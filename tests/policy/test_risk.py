@@ -28,6 +28,10 @@ from tests.rows import each_row
         ("python -c 'x'", "runs the program given here"),
         ("npm ci", "installs packages and runs their scripts"),
         ("pip install x", "installs packages and runs their scripts"),
+        (
+            "python3 -m venv v && source v/bin/activate && pip install x",
+            "installs packages and runs their scripts; also runs code of this project: python3 -m venv v",
+        ),
         ("npm test", "runs code of this project: npm test"),
         ("curl https://x", "sends data to the network, or downloads data"),
         ("git push", "publishes commits"),

@@ -78,6 +78,9 @@ WRITES = [
      "/home/u/b"),
     ("error: could not create temp file /home/u/.rustup/tmp/x: Read-only file system (os error 30)",
      "/home/u/.rustup/tmp/x"),
+    ("error: could not create home directory: '/home/u/.rustup'\n\nCaused by:\n    Read-only file system (os error 30)"
+     "\n\nStack backtrace:\n   0: <E as anyhow::context::ext::StdError>::ext_context", "/home/u/.rustup"),
+    ("Reading /home/u/.netrc\n1\n2\n3\nCaused by:\n    Read-only file system (os error 30)", ""),
     ("tar: f: Cannot open: Read-only file system\ntar: Exiting with failure status due to previous errors", ""),
     ("cannot open: Read-only file system at -e line 1.", ""),
 ]  # fmt: skip

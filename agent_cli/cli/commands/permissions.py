@@ -24,7 +24,7 @@ from agent_cli.policy.authorize import Policy, authorize, judged_parts
 from agent_cli.policy.risk import risk
 from agent_cli.policy.rule_examples import Example, Problem, check, decision
 from agent_cli.policy.rules.path_verdict import is_scratch
-from agent_cli.policy.rules.rule import BUILT_IN_PLACE, Effect, RuleError, parse_rule
+from agent_cli.policy.rules.rule import BUILT_IN_PLACE, Effect, RuleError, parse_rule, split_rules
 from agent_cli.protocol.actions import (
     Action,
     Allow,
@@ -168,7 +168,8 @@ def in_words(verdict: Verdict) -> str:
     if isinstance(verdict, Allow):
         return f"allowed: {verdict.rule}"
     if isinstance(verdict, Ask):
-        offered = f"; `{verdict.grant}` would allow it" if verdict.grant else ""
+        rules = " and ".join(f"`{rule}`" for rule in split_rules(verdict.grant))
+        offered = f"; {rules} would allow it" if verdict.grant else ""
         return f"asked: {verdict.reason} ({verdict.rule}){offered}"
     return f"denied: {verdict.reason} ({verdict.rule})"
 

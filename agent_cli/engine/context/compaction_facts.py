@@ -156,11 +156,14 @@ def _fitting(sections: Sequence[tuple[str, Sequence[str]]], room_chars: int) -> 
 
 
 def _failed(active: Sequence[Message]) -> list[str]:
-    """Return a line for each of the newest calls that failed or were denied."""
+    """Return a line for each of the newest calls that failed or were denied, except by plan mode: that is no
+    reason not to try them when the plan is carried out."""
     calls = {call.id: call for m in active if isinstance(m, AssistantMessage) for call in m.calls}
     lines: dict[str, None] = {}
     for result in reversed(active):
         if not isinstance(result, ToolResult) or result.status not in ("failed", "denied"):
+            continue
+        if result.rule == "mode plan":
             continue
         call = calls.get(result.call_id)
         what = result.command or (call.arguments if call else "")

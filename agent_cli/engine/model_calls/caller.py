@@ -225,15 +225,17 @@ class ModelCall:
             is_new = call.id and call.id not in used and not self._session.has_call(call.id)
             identifier = call.id if is_new else new_id("call")
             used.add(identifier)
-            unique.append(msgspec.structs.replace(call, id=identifier, name=sys.intern(self._tool_of(call))))
+            name, arguments = self._own(call)
+            call = msgspec.structs.replace(call, id=identifier, name=sys.intern(name), arguments=arguments)
+            unique.append(call)
         return tuple(unique)
 
-    def _tool_of(self, call: ToolCall) -> str:
+    def _own(self, call: ToolCall) -> tuple[str, str]:
         if call.name in self._tools:
-            return call.name
-        from agent_cli.tools.kit.other_names import called_tool
+            return call.name, call.arguments
+        from agent_cli.tools.kit.other_names import own_call
 
-        return called_tool(call.name, self._tools)
+        return own_call(call.name, call.arguments, self._tools)
 
 
 def close_cut_off(session: Session) -> str:

@@ -439,21 +439,22 @@ class Permissions:
         self._grant_changes += bool(self._turn_rules)
         self._turn_rules = ()
 
-    def add_grant(self, text: str, scope: GrantScope) -> Rule:
-        """Save a rule and apply it from now on. For scope `session`, the caller records it.
+    def add_grants(self, texts: Sequence[str], scope: GrantScope) -> list[Rule]:
+        """Save rules and apply them from now on. For scope `session`, the caller records them.
 
         Raises:
-            RuleError: it is not a valid rule.
-            store.StoreError: it could not be saved.
+            RuleError: one is not a valid rule; none is saved.
+            store.StoreError: they could not be saved.
         """
-        rule = parse_rule(text, "allow", "this session")
-        store = self._stores.get(scope)
-        if store is not None:
-            store.add(rule.text)
-            rule = _parse_grant(text, store.path, store.rules().index(rule.text) + 1)
-        self._grants.append(rule)
+        rules = [parse_rule(text, "allow", "this session") for text in texts]
+        if (store := self._stores.get(scope)) is not None:
+            for rule in rules:
+                store.add(rule.text)
+            saved = store.rules()
+            rules = [_parse_grant(rule.text, store.path, saved.index(rule.text) + 1) for rule in rules]
+        self._grants += rules
         self._grant_changes += 1
-        return rule
+        return rules
 
     def grants(self) -> tuple[Rule, ...]:
         """Return the rules that the user saved."""

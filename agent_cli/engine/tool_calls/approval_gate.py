@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_cli.policy.rules.rule import RuleError
+from agent_cli.policy.rules.rule import RuleError, split_rules
 from agent_cli.protocol.actions import Ask, Deny, Reach, Verdict
 from agent_cli.protocol.events import ApprovalItem
 from agent_cli.protocol.messages import ToolResult, new_id
@@ -250,27 +250,29 @@ class ApprovalGate:
         self.judge(pending)
 
     def _add_grant(self, decision: Decision, verdict: Verdict) -> bool:
-        """Save a rule. Return False if it is invalid, cannot be saved, or the call must be approved each time."""
+        """Save the rules. Return False if one is invalid or cannot be saved, or the call must be approved each
+        time."""
         try:
             if isinstance(verdict, Ask) and not verdict.grant:
                 raise RuleError("no rule can be saved for this call")
-            rule = self._permissions.add_grant(decision.grant, decision.scope)
+            rules = self._permissions.add_grants(split_rules(decision.grant), decision.scope)
         except (RuleError, StoreError) as error:
             self._scope.notice(f"The rule was not saved, and the call has not run: {error}")
             return False
-        self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
-        if self._parent is not None and decision.scope == "session":
-            self._grant_above(self._parent, rule.text)
+        for rule in rules:
+            self._session.append(Granted(id=new_id("grant"), rule=rule.text, scope=decision.scope))
+            if self._parent is not None and decision.scope == "session":
+                self._grant_above(self._parent, rule.text)
         where = {"session": "this session", "project": "this project", "user": "all projects"}[decision.scope]
-        place = "" if decision.scope == "session" else f" – saved in {rule.place.partition(': rule ')[0]}"
-        self._scope.notice(f"Allowed for {where}: {rule.text}{place}", "info")
+        place = "" if decision.scope == "session" else f" – saved in {rules[0].place.partition(': rule ')[0]}"
+        self._scope.notice(f"Allowed for {where}: {', '.join(rule.text for rule in rules)}{place}", "info")
         return True
 
     def _grant_above(self, parent: "SessionServices", rule: str) -> None:
         """Apply a rule for the session to the top-level conversation too, and thereby to all its sub-agents."""
         while parent.parent is not None:
             parent = parent.parent
-        parent.permissions.add_grant(rule, "session")
+        parent.permissions.add_grants((rule,), "session")
         parent.session.append(Granted(id=new_id("grant"), rule=rule, scope="session"))
 
     async def ask_for_reach(self, pending: PendingCall, outcome: ToolOutcome) -> Reach | None:

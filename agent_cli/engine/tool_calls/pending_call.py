@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from agent_cli.policy.authorize import combine
+from agent_cli.policy.rules.rule import split_rules
 from agent_cli.protocol.actions import (
     Action,
     Allow,
@@ -310,7 +311,8 @@ def denied(pending: PendingCall, verdict: Deny) -> ToolResult:
 
 def refused_unattended(pending: PendingCall, verdict: Ask) -> ToolResult:
     """Return the result of a call that needs approval when no user is present, and what would allow it."""
-    ways = [f"the rule `{verdict.grant}` under permissions.allow"] if verdict.grant else []
+    rules = [f"`{rule}`" for rule in split_rules(verdict.grant) if rule]
+    ways = [f"the rule{'s' * bool(rules[1:])} {' and '.join(rules)} under permissions.allow"] if rules else []
     ways += ["another --mode"] if verdict.by_mode else []
     allowed = f"It would be allowed by {' or '.join(ways)}. " if ways else "Only the user can allow it. "
     why = f"{verdict.reason}, and nobody is there to approve it (decided by {verdict.rule}). {allowed}".strip()

@@ -4,7 +4,7 @@ rule records where it was written."""
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
@@ -28,6 +28,7 @@ _NAMES: dict[str, Kind] = {
     "write_file": "write", "edit_file": "write", "edit": "write",
 }  # fmt: skip
 _HOST_AND_PORT = lazy_regex(r"(\[[^\]]*\]|[^:]*)(:\d+)?")
+_NEXT_RULE = lazy_regex(r"(?<=\)); (?=(?:shell|outside)\()")
 _FORM = lazy_regex(r"\s*([A-Za-z_]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
@@ -76,6 +77,16 @@ class Rules(tuple[Rule, ...]):
         return found
 
 
+def join_rules(texts: Iterable[str]) -> str:
+    """Return rules on commands as one text, `shell(a); shell(b)`, to be offered for one line."""
+    return "; ".join(texts)
+
+
+def split_rules(text: str) -> tuple[str, ...]:
+    """Return the rules in a text of `join_rules`; a rule of another kind stays whole."""
+    return tuple(_NEXT_RULE.split(text)) if text.startswith(("shell(", "outside(")) else (text,)
+
+
 def parse_rule(text: str, effect: Effect, place: str) -> Rule:
     """Parse a rule.
 
@@ -103,6 +114,8 @@ def parse_rule(text: str, effect: Effect, place: str) -> Rule:
 
 def _means_another(kind: Kind, pattern: str) -> str:
     """Return what to write instead of a pattern in another program's syntax, which would never match here."""
+    if kind in ("shell", "outside") and _NEXT_RULE.search(f"{pattern})"):
+        return "these are several rules, write each as its own entry"
     if kind in ("shell", "outside") and pattern.endswith(":*"):
         return f"write {kind}({pattern[:-2]} *)"
     if kind == "fetch":

@@ -172,7 +172,7 @@ DISCARDS: dict[str, str] = {
     "switch": r" (-\w*[fC]|--f|--d\w*-)",
     "stash": r"^ (drop|clear) ",
     "filter-branch": "",
-    "rm": r" (\.|\*|\./|:/|/) ",
+    "rm": r"^(?!(?!.* (-\w*f|--f)).* --cached ).* (\.|\*|\./|:/|/) ",
     **dict.fromkeys(["fetch", "pull", "ls-remote"], r" ext::"),
     "clone": r" (-u|-c)| --(upload-p|config|template)| ext::",
     "push": r" ext::| (-\w*[fd]|--forc|--mir|--del|--pru|\+\S|:\S)",

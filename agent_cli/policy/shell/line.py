@@ -29,7 +29,16 @@ from .named_files import FilesVerdict, files_named, real_path
 from .parser import SimpleCommand, Unsure, parse
 from .places import CommandInPlace, steps
 from .readonly_commands import Reading, reading
-from .rule_matching import all_texts_of, allowing_rule, grant_for, is_doubtful, lines_of, on_leaving, rule_on_fed
+from .rule_matching import (
+    all_texts_of,
+    allowing_rule,
+    grant_for,
+    grants_for,
+    is_doubtful,
+    lines_of,
+    on_leaving,
+    rule_on_fed,
+)
 from .sandbox_needs import SandboxNeed, leaving_need, need_with_started, unread_need
 from .secret_commands import prints_secret, secret_is_granted
 from .unread_lines import input_destroys, may_destroy, may_print_secret
@@ -153,11 +162,8 @@ def _in_every_mode(verdicts: list[CommandVerdict]) -> list[CommandVerdict]:
 
 def _in_any(verdicts: list[CommandVerdict]) -> CommandVerdict:
     """Return the verdict on a command from those for each directory in which it may run."""
-    first, *others = verdicts
-    if not others:
-        return first
     worst = strictest(each.verdict for each in verdicts)
-    return CommandVerdict(worst, first.shown, narrowest(each.trusted for each in verdicts))
+    return CommandVerdict(worst, verdicts[0].shown, narrowest(each.trusted for each in verdicts))
 
 
 def _folded(whole: Verdict, judged: list[CommandVerdict], line: str, policy: Policy) -> CommandVerdict:
@@ -167,13 +173,11 @@ def _folded(whole: Verdict, judged: list[CommandVerdict], line: str, policy: Pol
     over = next((each for each in judged if exceeds(whole.reach, each.trusted)), None)
     asks = [each.verdict for each in judged if isinstance(each.verdict, Ask)]
     if asks:
-        first = weightiest(asks)
-        grant = first.grant if len(asks) == 1 and not over else ""
-        return CommandVerdict(msgspec.structs.replace(first, grant=grant, reach=whole.reach), line)
+        grant = "" if over else grants_for(asks, whole.reach)
+        return CommandVerdict(msgspec.structs.replace(weightiest(asks), grant=grant, reach=whole.reach), line)
     if over:
-        return CommandVerdict(
-            Ask(f"mode {policy.mode}", f"`{over.shown}` {_with(whole.reach)}", "", whole.reach, by_mode=True), line
-        )
+        why = f"`{over.shown}` {_with(whole.reach)}"
+        return CommandVerdict(Ask(f"mode {policy.mode}", why, "", whole.reach, by_mode=True), line)
     return CommandVerdict(whole, line, narrowest(each.trusted for each in judged))
 
 
@@ -455,7 +459,7 @@ def _weighed(
         reach = widest((asking.reach, filed))
         return _leaving(Ask(str(asked), f"`{shown}` needs approval", "", reach), part, shown, policy)
     if prints_secret(plain) and not secret_is_granted(part, policy):
-        why, grant = f"`{shown}` shows a secret to the model", _grant(part, SandboxNeed("outside"), policy)
+        why, grant = f"`{shown}` shows a secret to the model", grant_for(part, leaves=policy.sandboxed)
         return _leaving(Ask("secret", why, grant, "outside"), part, shown, policy)
     own = _own(part, shown, read, need, cwd, policy)
     worst = together((named.verdict, own.verdict))
@@ -519,12 +523,5 @@ def _by_mode(
         why = f"`{shown}` may open files that {closed} closes"
     elif policy.mode in ("auto-edit", "yolo"):
         why = policy.missing_sandbox or "no sandbox is available here"
-    return CommandVerdict(Ask(name, why, _grant(part, need, policy), need.reach, by_mode=True), shown)
-
-
-def _grant(part: SimpleCommand, need: SandboxNeed, policy: Policy) -> str:
-    """Return the rule to offer: one on leaving the sandbox if nothing less would be enough."""
-    rule = grant_for(part)
-    if rule and policy.sandboxed and need.reach == "outside":
-        return f"outside{rule.removeprefix('shell')}"
-    return rule
+    grant = grant_for(part, leaves=policy.sandboxed and need.reach == "outside")
+    return CommandVerdict(Ask(name, why, grant, need.reach, by_mode=True), shown)

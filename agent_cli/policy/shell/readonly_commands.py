@@ -235,6 +235,7 @@ _WHOLE: dict[str, str] = {
     "nvidia-smi": r"(-[Lq])?",
     **dict.fromkeys(["go", "openssl"], r"version"),
     "command": r"-[vV] [\w.+-]+",
+    "set": r"[-+][eu]+|-([eu]*o|[eu]+ -o) (pipefail|errexit|nounset)",
 }
 """Commands recognized by all their words. Not here: programs that a file of the project replaces by one of its own
 even for this (`cargo`, `rustc`, `yarn`, `bazel`)."""

@@ -11,11 +11,12 @@ from functools import cache
 
 import msgspec
 
+from agent_cli.protocol.actions import Ask, Reach
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
 from ..rules.path_verdict import Policy
-from ..rules.rule import Kind, Rule, matches_words
+from ..rules.rule import Kind, Rule, join_rules, matches_words
 from . import destructive
 from .databases import CLIENTS
 from .parser import SimpleCommand
@@ -296,6 +297,9 @@ _NEVER = frozenset(
     " aws gcloud az gsutil".split()
 )
 """Programs whose next call may do something entirely different."""
+_ACTIVATES = lazy_regex(r"(?:source|\.) [\w./-]*\bbin/activate")
+"""The usual first command of a line in a Python project."""
+_MOST_GRANTS = 4
 _CODE = lazy_regex(r"-[a-zA-Z]*[ceErpS]\b.*|--(eval|print|exec|execute|command|expression)(=.*)?|eval|-|-c.+|-e.+")
 
 
@@ -306,25 +310,41 @@ def _is_code(command: SimpleCommand) -> bool:
     return not argv or any(_CODE.fullmatch(word) for word in argv[:3])
 
 
-def grant_for(command: SimpleCommand) -> str:
+def grant_for(command: SimpleCommand, *, leaves: bool) -> str:
+    """Return the rule to offer: one on leaving the sandbox if nothing less would be enough."""
+    rule = _own_grant(command)
+    return f"outside{rule.removeprefix('shell')}" if rule and leaves else rule
+
+
+def _own_grant(command: SimpleCommand) -> str:
     """Return a rule that would allow a simple command next time; empty if none should be offered: with variables
     set in front, with globs, and if words with spaces would make the exact rule cover other commands too."""
     if not command.words or command.assigns or any(word.glob for word in command.words):
         return ""
     name = program(command)
     wrapper = WRAPPERS.get(name)
-    if name in _NEVER or (wrapper and not wrapper.verbs and not wrapper.is_loose):
-        return ""
     text = " ".join(command.argv)
+    is_other = name in _NEVER and not _ACTIVATES.fullmatch(text)
+    if is_other or (wrapper and not wrapper.verbs and not wrapper.is_loose):
+        return ""
     match = re.fullmatch(_PREFIXES, text)
     if match and not match["prefix"].startswith("make -") and _is_plain(command, f"{match['prefix']} *"):
         return f"shell({match['prefix']} *)" if match["more"] else f"shell({text})"
     takes_code = name in SHELLS or name in CLIENTS or destructive.INTERPRETERS.fullmatch(name)
     if takes_code and _is_code(command):
         return ""
-    if any(re.search(r"[\s*]", word) or not word for word in command.argv):
+    if any(re.search(r"[\s*;]", word) or not word for word in command.argv):
         return ""
     return f"shell({text})"
+
+
+def grants_for(asks: Sequence[Ask], reach: Reach) -> str:
+    """Return the rules that would allow a line next time; empty if one of its commands that ask can have none, or
+    if the line needs several rules and leaves the sandbox."""
+    grants = tuple(dict.fromkeys(ask.grant for ask in asks))
+    if "" in grants or (grants[1:] and (reach == "outside" or len(grants) > _MOST_GRANTS)):
+        return ""
+    return join_rules(grants)
 
 
 def _is_plain(command: SimpleCommand, pattern: str) -> bool:

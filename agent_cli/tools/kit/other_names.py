@@ -5,6 +5,10 @@ import shlex
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
+from agent_cli.protocol.json_text import decode_json
+
 EDIT = ("edit_file", "apply_patch")
 """Tools that edit files; the model determines which of them exist."""
 _OF_AGENTS: Mapping[str, tuple[str, ...]] = {
@@ -22,6 +26,7 @@ _OF_AGENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("task", "agent", "invokeagent", "spawnagent"), ("agent", "agents")),
     **dict.fromkeys(("askuserquestion", "askuser", "question"), ("ask_user",)),
     **dict.fromkeys(("taskoutput", "bashoutput", "taskstop", "killshell", "killbash", "jobs"), ("jobs",)),
+    "exitplanmode": ("finish",),
     **dict.fromkeys(("skill", "activateskill"), ("skill", "find_skills")),
     **dict.fromkeys(("savememory", "memory"), ("memory",)),
 }
@@ -58,9 +63,11 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "i": ("ignore_case",),
     "c": ("context",),
     **dict.fromkeys(("input", "patchtext", "diff"), ("patch",)),
-    **dict.fromkeys(("todos", "plan"), ("items",)),
+    "todos": ("items",),
+    "plan": ("items", "summary"),
     **dict.fromkeys(("content", "step"), ("text",)),
     **dict.fromkeys(("skill", "skillname"), ("name",)),
+    **dict.fromkeys(("bashid", "shellid", "taskid", "jobid"), ("job",)),
     "args": ("arguments",),
     "prompt": ("task",),
     **dict.fromkeys(("subagenttype", "agenttype"), ("type",)),
@@ -70,12 +77,21 @@ _WORDS: Mapping[str, str] = {
     "completed": "done", "kill": "stop", "add": "append", **dict.fromkeys(("wait", "poll", "output"), "read"),
 }  # fmt: skip
 """Our words by those of other agents, where a parameter takes only certain words."""
-_CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewrange"})
+_ACTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("taskoutput", "bashoutput"), "read"),
+    **dict.fromkeys(("taskstop", "killshell", "killbash"), "stop"),
+}
+"""What other agents' names for `jobs` say that its argument `action` says."""
+_FILES_ONLY = {"content": False, "files_with_matches": True}
+"""What `output_mode` of a search says that `files_only` can say."""
+_CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewrange", "outputmode"})
 """Arguments that ours say in another unit or form."""
 _LEAST_MS = 1000
 """The least `timeout` that is meant in milliseconds."""
 _REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform", "prompt"})
 """Arguments that only explain a call to the reader."""
+_ANYWAY = "-n"
+"""An argument that asks for what a search does anyway: line numbers."""
 
 
 def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +105,7 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
         name = key if key in properties or not named or named[0] in arguments else named[0]
         if name in renamed:  # two names for one argument: which of them counts is not ours to say
             return dict(arguments)
-        if name in properties or named or plain_name(key) not in _REMARKS:
+        if name in properties or named or (plain_name(key) not in _REMARKS and key != _ANYWAY):
             renamed[name] = _line(value) if name == "command" and isinstance(value, list) else value
     renamed = {name: _fitting(properties.get(name, {}), value) for name, value in renamed.items()}
     for name, part in properties.items():
@@ -107,14 +123,18 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
 
 
 def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments with a time in milliseconds in seconds, and with a first and a last line as ours say it."""
+    """Return arguments with a time in milliseconds in seconds, and with a first and a last line or the form of a
+    result as ours say it."""
     plain = {plain_name(key): value for key, value in arguments.items()}
     changed: dict[str, Any] = {}
     limit = plain.get("timeoutms", plain.get("timeout", ""))
     is_one = type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys()
-    if "timeout_s" in properties and is_one:
+    ours = next((name for name in ("timeout_s", "wait_s") if name in properties), "")
+    if ours and is_one:
         is_ms = "timeoutms" in plain or limit >= _LEAST_MS  # other agents count it in either
-        changed["timeout_s"] = limit / 1000 if is_ms else limit
+        changed[ours] = limit / 1000 if is_ms else limit
+    elif "files_only" in properties and plain.get("outputmode") in tuple(_FILES_ONLY):
+        changed["files_only"] = _FILES_ONLY[plain["outputmode"]]
     elif "offset" in properties and "limit" in properties:
         changed = _lines(plain)
     if not changed or changed.keys() & arguments.keys():
@@ -164,12 +184,26 @@ def own_tools(name: str) -> tuple[str, ...]:
     return _OF_AGENTS.get(plain_name(name), ())
 
 
-def called_tool(name: str, existing: Container[str]) -> str:
-    """Return the name of the tool that a call runs: for another agent's name, ours. A name that exists, or that is
-    in no table, stays as it is."""
+def own_call(name: str, arguments: str, existing: Container[str]) -> tuple[str, str]:
+    """Return the tool that a call runs, and its arguments as JSON: for another agent's name ours, with the action
+    that only the name says. A name that exists, or that is in no table, stays as it is."""
     if name in existing:
-        return name
-    return next((each for each in own_tools(name) if each in existing), name)
+        return name, arguments
+    own = next((each for each in own_tools(name) if each in existing), name)
+    return own, _with_action(name, arguments) if own == "jobs" else arguments
+
+
+def _with_action(name: str, arguments: str) -> str:
+    action = _ACTIONS.get(plain_name(name))
+    try:
+        given = decode_json(arguments.encode("utf-8", "replace"))
+    except msgspec.DecodeError:
+        return arguments
+    if action is None or not isinstance(given, dict) or "action" in given:
+        return arguments
+    if given.pop("block", True) is False:
+        given.pop("timeout", None)
+    return msgspec.json.encode({"action": action} | given).decode()
 
 
 def meant_tools(name: str, existing: Iterable[str]) -> list[str]:

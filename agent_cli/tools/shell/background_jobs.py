@@ -87,6 +87,12 @@ class Job:
         line = " ".join(self.command.split())
         return f"{line[:79]}…" if len(line) > 80 else line
 
+    @property
+    def cut_off(self) -> str:
+        """What the user should know about its ports, should it outlive the agent; empty if others reach them."""
+        ports = ", ".join(map(str, sorted(self.running.sandboxed_ports())[:_MOST_PORTS]))
+        return f" Nothing can connect to port {ports} then, which is open in the sandbox only." if ports else ""
+
     async def stop(self) -> None:
         """Stop it and its whole process tree."""
         await self.running.stop()
@@ -165,7 +171,7 @@ class Jobs:
         jobs."""
         self._last, self._gone = last, True
         self._earlier = tuple(
-            JobState(each.job, each.command, _after_all(each.state), 0.0, each.log) for each in noted
+            JobState(each.job, each.command, _after_all(each.state, each.pid), 0.0, each.log) for each in noted
         )
 
     def add(self, command: str, running: Running, log: OutputLog, begun: float) -> Job:
@@ -178,14 +184,21 @@ class Jobs:
 
     def get(self, identifier: str) -> Job | None:
         """Return the job with a number written as `3`, `#3` or `job 3`."""
-        found = re.fullmatch(r"\s*(?:job)?[\s#]*(\d+)\s*", identifier, re.IGNORECASE)
-        return self._jobs.get(found.group(1)) if found else None
+        return self._jobs.get(_number(identifier))
+
+    def unknown(self, identifier: str) -> str:
+        """Return why `get` found no job."""
+        for job in self._earlier:
+            if job.id == _number(identifier) and job.state.startswith("kept"):
+                return f"Job {job.id} is out of reach: {job.state}. Its output is in {job.log}."
+        return f"There is no job {identifier!r}. Jobs: {', '.join(self._jobs) or 'none'}."
 
     def take_news(self) -> list[str]:
         """Return news for the model: jobs of an earlier run of the program, jobs that have ended, and servers that
         only commands reach."""
         kept = [job.id for job in self._earlier if job.state.startswith("kept")]
-        but = f", but for {', '.join(kept)}, left to go on" if kept else ""
+        which = f"{', '.join(kept)}, which the user left running: the tool jobs does not reach it" if kept else ""
+        but = f", but for {which}" if kept else ""
         news = [f"Jobs up to {self._last} ended with the last run of the program{but}."] if self._gone else []
         self._gone = False
         for job in self:
@@ -205,7 +218,7 @@ class Jobs:
         said = [f"Ended with the session: {', '.join(ended)}."] if ended else []
         return said + [
             f"Job {job.id} (`{job.shown}`) keeps running as process {job.running.pid}; its output is in"
-            f" {job.log.path}; kill -- -{job.running.pid} ends it."
+            f" {job.log.path}; kill -- -{job.running.pid} ends it.{job.cut_off}"
             for job in running
             if job.is_kept
         ]
@@ -226,7 +239,13 @@ _ONLY_FOR_COMMANDS = (
 )
 
 
-def _after_all(state: str) -> str:
+def _number(identifier: str) -> str:
+    found = re.fullmatch(r"\s*(?:job)?[\s#]*(\d+)\s*", identifier, re.IGNORECASE)
+    return found.group(1) if found else ""
+
+
+def _after_all(state: str, pid: int) -> str:
     """Return the state of a job from an earlier run of the program. Running jobs ended with it, except kept
     ones."""
-    return {"running": "ended with the program", "kept": "kept by an earlier run"}.get(state, state)
+    kept = f"kept by an earlier run as process {pid}"
+    return {"running": "ended with the program", "kept": kept}.get(state, state)

@@ -63,8 +63,7 @@ class JobsTool(BasicTool):
 def _found(params: JobsParams, context: ToolContext) -> Job:
     if (job := context.jobs.get(params.job)) is not None:
         return job
-    known = ", ".join(job.id for job in context.jobs) or "none"
-    raise ToolError(f"There is no job {params.job!r}. Jobs: {known}.")
+    raise ToolError(context.jobs.unknown(params.job))
 
 
 def _state(job: Job) -> str:

@@ -17,7 +17,7 @@ from agent_cli.protocol.events import (
     TurnFailed,
 )
 from agent_cli.protocol.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from agent_cli.protocol.operations import Compact, Rewind, Steer, UserInput
+from agent_cli.protocol.operations import ChangeSettings, Compact, Rewind, Steer, UserInput
 from agent_cli.protocol.usage import Usage
 from agent_cli.session import history
 from tests.engine.harness import Engine, engine
@@ -305,6 +305,23 @@ def test_the_summary_names_failed_attempts_but_quotes_nobody_else() -> None:
         "- shell curl x: failed",
         "- shell make a: Error: no such module",
     ]
+
+
+async def test_what_plan_mode_denied_is_no_failed_attempt_of_the_work_that_follows(tmp_path: Path) -> None:
+    script = [
+        say(call("shell", command="make it")),
+        say("A plan. " * 300),
+        say(call("shell", command="exit 3")),
+        say("ok"),
+        say("S: short"),
+    ]
+    async with engine(tmp_path, *script, say("end"), mode="plan") as it:
+        await it.prompt("plan it")
+        await it.do(ChangeSettings(mode="yolo"))
+        await it.prompt("do it")
+        await it.do(Compact())
+        await it.prompt("go on")
+        assert "- shell exit 3: exit code 3" in texts(it)[0] and "make it" not in texts(it)[0]
 
 
 def test_what_is_still_sent_is_not_offered_for_recall() -> None:

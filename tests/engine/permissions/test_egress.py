@@ -86,7 +86,7 @@ async def ground(folder: Path, *rules: str) -> AsyncIterator[Ground]:
 async def test_there_is_none_before_a_rule_and_one_from_then_on(tmp_path: Path) -> None:
     async with ground(tmp_path, "deny fetch(evil.example)") as here:
         assert await here.outlet.open() == "" and not here.permissions.policy().has_hosts
-        here.permissions.add_grant("fetch(127.0.0.1)", "session")
+        here.permissions.add_grants(("fetch(127.0.0.1)",), "session")
         assert await here.outlet.open() == "http://127.0.0.1:3128" and here.permissions.policy().has_hosts
         assert await here.fetched() and here.outlet.connected == 1
 
@@ -133,7 +133,7 @@ async def test_a_port_of_this_machine_is_there_while_it_is_allowed(tmp_path: Pat
         read = f"import socket; s=socket.create_connection(('127.0.0.1', {here.port}), 3); s.sendall(b'x\\n'); print(s.recv(99))"
         await here.outlet.open()
         assert "refused" in await here.said(read)
-        here.permissions.add_grant(f"fetch(localhost:{here.port})", "session")
+        here.permissions.add_grants((f"fetch(localhost:{here.port})",), "session")
         await here.outlet.open()
         assert "200 OK" in await here.said(read)
         here.source = "a page"

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.protocol.messages import PlanItem
 from agent_cli.tools.kit.base import ToolError
-from agent_cli.tools.kit.other_names import own_arguments
+from agent_cli.tools.kit.other_names import own_arguments, own_call
 from tests.tools.calls import REGISTRY
 
 TASK = {"type": "object", "properties": {"task": {"type": "string"}, "type": {"type": "string"}}}
@@ -27,6 +27,10 @@ def test_what_a_value_means_beyond_doubt_needs_no_second_call() -> None:
 
     assert read("jobs", action="kill", job=1) == read("jobs", action="stop", job="1")
     assert read("jobs", action="wait", job=1, wait_s=5) == read("jobs", action="read", job="1", wait_s=5)
+    assert read("grep", pattern="x", output_mode="content", **{"-n": True}) == read("grep", pattern="x")
+    assert read("grep", pattern="x", output_mode="files_with_matches") == read(
+        "grep", pattern="x", files_only=True
+    )
     note = {"block": "notes", "text": "x"}
     assert read("memory", action="add", **note) == read("memory", action="append", **note)
     assert read("grep", pattern=404) == read("grep", pattern="404")
@@ -40,6 +44,34 @@ def test_what_a_value_means_beyond_doubt_needs_no_second_call() -> None:
     for doubtful in ({"pattern": True}, {"pattern": 1.5}, {"pattern": ["a"]}):
         with pytest.raises(ToolError):
             read("grep", **doubtful)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "meant"),
+    [
+        ("BashOutput", {"bash_id": "1"}, {"action": "read", "job": "1"}),
+        (
+            "TaskOutput",
+            {"task_id": "1", "block": True, "timeout": 3000},
+            {"action": "read", "job": "1", "wait_s": 3},
+        ),
+        ("TaskOutput", {"task_id": "1", "block": False, "timeout": 3000}, {"action": "read", "job": "1"}),
+        ("KillShell", {"shell_id": "1"}, {"action": "stop", "job": "1"}),
+        ("TaskStop", {"task_id": "1"}, {"action": "stop", "job": "1"}),
+        ("KillBash", {"action": "list"}, {"action": "list"}),
+    ],
+)
+def test_what_only_the_name_of_a_call_says_becomes_the_action(
+    name: str, given: dict[str, object], meant: dict[str, object]
+) -> None:
+    called, arguments = own_call(name, json.dumps(given), REGISTRY.names)
+    assert REGISTRY.parse(called, arguments) == REGISTRY.parse("jobs", json.dumps(meant))
+
+
+def test_arguments_that_are_no_object_stay_as_they_are() -> None:
+    for broken in ("", "{", "[1]"):
+        assert own_call("KillShell", broken, REGISTRY.names) == ("jobs", broken)
+    assert own_call("KillShell", '{"shell_id":"1"}', ("KillShell",)) == ("KillShell", '{"shell_id":"1"}')
 
 
 def test_times_and_ranges_of_lines_are_taken_in_the_units_of_other_agents() -> None:

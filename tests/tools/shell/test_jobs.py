@@ -2,10 +2,16 @@
 
 import asyncio
 import os
+from pathlib import Path
 
 import pytest
 
+from agent_cli.protocol.records import JobStateChanged
+from agent_cli.sandbox.probe import measure
+from agent_cli.sandbox.process.running import Running
+from agent_cli.sandbox.profile.confinement import Confinement
 from agent_cli.tools.kit.base import ToolContext, ToolError
+from agent_cli.tools.kit.output import OutputLog
 from tests.tools.calls import call
 
 
@@ -162,11 +168,44 @@ async def test_a_resumed_session_counts_on_and_tells_that_its_jobs_are_gone(cont
     assert context.jobs.get("-4") is None and context.jobs.get("Job #4") is not None
 
 
-async def _sleeper(context: ToolContext):  # type: ignore[no-untyped-def]
-    from agent_cli.tools.kit.output import OutputLog
+async def test_a_job_that_an_earlier_run_was_asked_to_keep_is_said_to_be_out_of_reach(
+    context: ToolContext,
+) -> None:
+    kept = JobStateChanged(id="r", job="2", command="serve", state="kept", log="/spill/x", pid=77)
+    context.jobs.take_over(2, (kept,))
+    (told,) = context.jobs.take_news()
+    assert told.endswith("but for 2, which the user left running: the tool jobs does not reach it.")
+    with pytest.raises(ToolError, match="kept by an earlier run as process 77"):
+        await call(context, "jobs", action="stop", job="2")
+    with pytest.raises(ToolError, match="There is no job '3'"):
+        await call(context, "jobs", action="stop", job="3")
 
-    log = OutputLog(context.spill_dir, "sleeper", print)
+
+async def test_who_keeps_a_server_in_the_sandbox_is_told_that_nothing_connects_to_it(
+    context: ToolContext, tmp_path: Path
+) -> None:
+    if not (await measure(context.processes, tmp_path)).shares_network:
+        pytest.skip("commands share no network here")
+    server = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); s.accept()"
+    confined = Confinement(writable=(str(context.workspace.root),), tmp=str(tmp_path))
+    job = context.jobs.add("serve", *await _started(context, ["python3", "-c", server], confined), 0.0)
+    while not (port := job.log.unread().strip()):
+        await asyncio.sleep(0.01)
+    job.keep()
+    (said,) = context.jobs.last_words()
+    assert said.endswith(f"ends it. Nothing can connect to port {port} then, which is open in the sandbox only.")
+    await job.stop()
+
+
+async def _sleeper(context: ToolContext):  # type: ignore[no-untyped-def]
+    return await _started(context, ["sleep", "30"], None)
+
+
+async def _started(
+    context: ToolContext, argv: list[str], confinement: Confinement | None
+) -> tuple[Running, OutputLog]:
+    log = OutputLog(context.spill_dir, "started", print)
     running = await context.processes.start(
-        ["sleep", "30"], cwd=context.workspace.root, env=context.shell.env, on_output=log.feed
+        argv, cwd=context.workspace.root, env=context.shell.env, on_output=log.feed, confinement=confinement
     )
     return running, log
