@@ -131,10 +131,12 @@ def test_a_new_temporary_file_is_not_named_and_one_of_somebody_else_is(world: Wo
     new, old = (Path("/tmp", f"at-{name}-{uuid4().hex}.log") for name in ("new", "old"))
     try:
         old.write_text("kept", encoding="utf-8")
-        world.script(shell(f"echo 1 > {new}"), shell(f"echo 2 > {new}; echo 3 > {old}"), Reply(text="Done."))
+        lines = f"echo 1 > {new}", f"echo 2 > {new}; echo 3 > {old}; cat {new}", f"rm {new}", f"rm {old}"
+        world.script(*map(shell, lines), Reply(text="Done."))
         done = world.run("run", "write there", "--mode", "yolo")
         assert f"{old} is outside the workspace" in done.err and f"{new} is outside" not in done.err, done.err
-        assert new.read_text(encoding="utf-8") == "2\n"
+        assert done.code == 6 and world.records("tool_result")[1]["text"].startswith("2\n")
+        assert not new.exists() and old.exists()
     finally:
         for path in (new, old):
             path.unlink(missing_ok=True)

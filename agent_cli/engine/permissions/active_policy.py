@@ -182,6 +182,7 @@ class Permissions:
     def _is_temporary(self, path: str) -> bool:
         if os.path.dirname(path) in _TEMPORARY and not os.path.lexists(path):
             self._temporary.add(path)
+            self._base = None
         return path in self._temporary
 
     def policy(self) -> Policy:
@@ -229,6 +230,7 @@ class Permissions:
             untrusted=self._untrusted_source(),
             untrusted_sources=self._untrusted(),
             instructions=self._instructions,
+            temporary=tuple(sorted(self._temporary)),
             unwritable=self.unwritable(),
         )
         return msgspec.structs.replace(

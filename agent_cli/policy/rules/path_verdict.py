@@ -69,6 +69,8 @@ class Policy(msgspec.Struct, frozen=True):
     """Returns the text of a small file that a command may run as a script; empty if there is none."""
     hard_links: Callable[[str], tuple[str, ...]] = lambda path: ()
     """Returns further real paths (hard links) of a file that are known and closed."""
+    temporary: tuple[str, ...] = ()
+    """Temporary files and folders that commands of this session have made outside the sandbox."""
     scratch: tuple[str, ...] = ("/tmp", "/var/tmp")
     """Folders that are private in the sandbox."""
     plain_git: Callable[[str], bool] = lambda folder: True

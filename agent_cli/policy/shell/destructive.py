@@ -230,6 +230,8 @@ class Cwd(msgspec.Struct, frozen=True):
     """Private folders that vanish with the command, such as the `/tmp` of a sandbox."""
     read: Callable[[str], str] = lambda path: ""
     """Returns the text of a small file; empty if there is none."""
+    temporary: tuple[str, ...] = ()
+    """Temporary files and folders that commands of the session have made."""
 
 
 def destroys(command: SimpleCommand, place: Cwd) -> str:
@@ -385,7 +387,7 @@ def _removes(name: str, command: SimpleCommand, place: Cwd) -> str:
             return f"`{name} {target.text}` concerns a whole workspace, home or root"
         if ".git" in real.split("/") or (target.glob and globs_meet(real, "**/.git")):
             return f"`{name} {target.text}` concerns git's own data"
-        if not is_inside(real, (*place.roots, *place.scratch)):
+        if not is_inside(real, (*place.roots, *place.scratch, *place.temporary)):
             return f"`{name} {target.text}` is outside the workspace"
     return ""
 

@@ -255,7 +255,12 @@ def _destroys_in_a_folder(line: str, cwd: str, policy: Policy) -> bool:
 def _destroying_in(cwd: str, policy: Policy) -> destructive.Cwd:
     scratch = policy.scratch if policy.sandboxed else ()
     return destructive.Cwd(
-        lambda word: real_path(word, cwd, policy), policy.roots, policy.home, scratch, _reader_in(cwd, policy)
+        lambda word: real_path(word, cwd, policy),
+        policy.roots,
+        policy.home,
+        scratch,
+        _reader_in(cwd, policy),
+        policy.temporary,
     )
 
 
