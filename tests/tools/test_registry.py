@@ -202,7 +202,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "Cursor": (
         "read_file",
-        {"target_file": "a.py", "explanation": "To see it.", "offset": None},
+        {"target_file": "a.py", "explanation": "To see it.", "justification": "", "offset": None},
         {"path": "a.py"},
     ),
     "Claude Code fetches": (

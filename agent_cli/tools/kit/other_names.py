@@ -88,7 +88,9 @@ _CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewran
 """Arguments that ours say in another unit or form."""
 _LEAST_MS = 1000
 """The least `timeout` that is meant in milliseconds."""
-_REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform", "prompt"})
+_REMARKS = frozenset(
+    {"description", "explanation", "instruction", "justification", "reason", "activeform", "prompt"}
+)
 """Arguments that only explain a call to the reader."""
 _ANYWAY = "-n"
 """An argument that asks for what a search does anyway: line numbers."""
