@@ -30,6 +30,7 @@ _READ: dict[str, tuple[Made, int]] = {
     "wrappers": (lambda n: "env " * n + "ls", 250),
     "quotes": (lambda n: "echo '" + "rm -rf " * n + "'", 150),
     "databases": (lambda n: "npx " + "psql " * n, 300),
+    "secrets": (lambda n: "kubectl " + "get " * n, 300),
     "awk": (lambda n: "awk '{print " + "a " * n + "x'", 370),
 }
 

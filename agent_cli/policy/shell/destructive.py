@@ -244,7 +244,8 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
     name, *args = _own_program(normalize(command))
     line = f" {' '.join(args)} "
     danger = DANGERS.get(name.split(".")[0] if name.startswith("mkfs") else name)
-    if danger is not None and re.search(danger.words, line) and not leftovers(command.words[1:]):
+    clears = name == "find" and leftovers(command.words[1:])
+    if danger is not None and not clears and re.search(danger.words, line):
         return f"`{name}` {danger.why}"
     if why := empties(name, command, place.read):
         return why

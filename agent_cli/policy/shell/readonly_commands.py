@@ -68,6 +68,8 @@ _FORMAT = r"([^%$`]|%%|%[^%a-zA-Z($`]*(\([^)$`]*\))?(?=[a-zA-Z]|$)(?![hlLjqtz]*n
 """printf sets a variable by `%n`, and evaluates an index in its name."""
 _UNLISTED = r"(?!@)[\s\S]*"
 """`@file` stands for the words in a file, even behind `--`."""
+_SOCKET = r"[46]?(TCP|UDP|tcp|udp)?(@(localhost|[\d.]+))?(:[\w,-]+)?"
+"""Sockets for `lsof`; any other name of a host would be looked up in the network."""
 _SUMS = Program("-[btz]+|--tag|--binary|--text")
 _GREP = Program(
     r"-[abcEFGhHiIlLnoPqrsvwxyzZT]*([ABCm]?\d+|e.+)?|--(include|exclude|exclude-dir|colou?r|regexp)=.*"
@@ -194,7 +196,7 @@ READERS: dict[str, Program] = {
     "free": Program("-[bkmghtw]+", most=0, paths=False),
     "locale": Program("-a", most=0, paths=False),
     "lsof": Program(
-        r"-[lnPtU]+|-[nPt]*i[\w@.:,-]*|-sTCP:\w+|-p\d+", "-p", operand=r"(@?[\w.-]+)?:[\w,-]+", paths=False
+        rf"-[lnPtU]+|-[nPt]*i({_SOCKET})?|-sTCP:\w+|-p\d+", "-p", operand=rf"(?=.*:){_SOCKET}", paths=False
     ),
     "ss": Program("-[0-46aeHilmnoprstuwx]+", most=0, paths=False),
     "netstat": Program("-[46aeilnprstu]+", most=0, paths=False),
@@ -204,7 +206,8 @@ READERS: dict[str, Program] = {
     "lscpu": Program("-[ae]+", most=0, paths=False),
     "nm": Program("-[aACDglnprSu]+", globs="named"),
     "readelf": Program("-[adeghlnrsStVW]+", globs="named"),
-    "objdump": Program(r"-[aCdDfhlprRsStTwx]+|-[jM].+|--no-show-raw-insn", "-[jM]", globs="named"),
+    # not -S: the source files that it shows are those whose names are in the file
+    "objdump": Program(r"-[aCdDfhlprRstTwx]+|-[jM].+|--no-show-raw-insn", "-[jM]", globs="named"),
     "jq": Program(
         "-[rcSeMCjas]+|--(raw-output|compact-output|sort-keys|exit-status|slurp|null-input|tab|monochrome-output)",
         pattern=r"(?!.*(env|input|include|import|debug|stderr|modulemeta|halt|\$))[\w.\[\]\"|,:{}() ?=<>!+*'-]*",

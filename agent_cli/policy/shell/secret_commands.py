@@ -20,8 +20,8 @@ _SECRETS: dict[str, str] = {
     r" | acr credential show | create-for-rbac ",
     **dict.fromkeys(
         ["kubectl", "oc"],
-        r" config view .*--raw| create token |(?=.* get (.* )?secrets?(/\S+)? ).* (-o|--output[ =])"
-        r" ?(json|yaml|go-t|custom)| whoami (-t|--show-token) ",
+        r" config view .*--raw| create token | whoami (-t|--show-token) "
+        r"|^(?=.* get )(?=.* (\S+,)?secrets?([/,]\S*)? ).* ((-o|--output)[ =]?(json|yaml|go-t|custom)|--template)",
     ),
     "npm": r"^ token create ",
     **dict.fromkeys(
@@ -42,7 +42,11 @@ _SECRETS: dict[str, str] = {
     "supabase": r" projects api-keys ",
     "databricks": r" auth token ",
     "sops": r" (-d|--decrypt|decrypt) ",
-    "ansible-vault": r" view ",
+    "ansible-vault": r" view | decrypt .*--output[ =]- ",
+    "aws-vault": r" export ",
+    "chamber": r" (read|export|env) ",
+    "pulumi": r" --show-secrets ",
+    "rails": r" (credentials|encrypted|secrets):show ",
     **dict.fromkeys(["gpg", "gpg2"], r" --export-secret"),
 }
 """For each program, the arguments, joined and surrounded by spaces, with which it prints a secret. What is made to
@@ -57,8 +61,10 @@ def prints_secret(command: SimpleCommand) -> bool:
     except Unsure:
         return False
     line = f" {' '.join(arguments)} "
-    pattern = r" get " if re.fullmatch(_HELPER, name) else _SECRETS.get(name, "(?!)")
-    return " --help " not in line and re.search(pattern, line) is not None
+    if re.fullmatch(_HELPER, name):  # looks at nothing behind its verb
+        return " get " in line
+    is_help = " --help " in line or line.startswith(" help ")
+    return not is_help and re.search(_SECRETS.get(name, "(?!)"), line) is not None
 
 
 def secret_is_granted(command: SimpleCommand, policy: Policy) -> bool:

@@ -20,9 +20,12 @@ MAX_SHELLS = 4
 
 _LEFTOVERS = (
     r"__pycache__|node_modules|\.(pytest|mypy|ruff)_cache|\.ipynb_checkpoints|\.DS_Store|Thumbs\.db"
-    r"|\*\.(py[co]|py\[co\]|class|o|obj|orig|rej|bak|tmp|swp)|\*~"
+    r"|\*\.(py[co]|py\[co\]|class|o|obj|rej|swp)|\*~"
 )
 """Names of what tools leave behind; nothing of git's own has one."""
+_LIKE_BRANCHES = r"\*\.(orig|bak|tmp)"
+"""Names of what tools leave behind, and of branches: a file in git's folder has the name of its branch."""
+_NOT_OF_GIT = r"(!|-not) -path (\*|\./|\*/)\.git/?\*"
 TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
 """Wrappers that are as harmless as the commands they run."""
 SHELLS = frozenset("sh bash zsh dash ksh mksh fish ash rbash".split())
@@ -416,22 +419,26 @@ def leftovers(words: Sequence[Word]) -> tuple[Word, ...]:
     texts = [word.text for word in words]
     first = next((at for at, text in enumerate(texts) if text[:1] in ("-", "(", "!")), len(texts))
     names: list[str] = []
-    is_named = deletes = False
+    is_named = deletes = spares_git = False
     rest = iter(texts[first:])
     for text in rest:
-        text = f"{text} {next(rest, '')}" if text in ("!", "-not") else text
-        if text in ("-name", "-iname") and re.fullmatch(_LEFTOVERS, name := next(rest, "")):
+        text = " ".join((text, next(rest, ""), next(rest, ""))) if text in ("!", "-not") else text
+        known = f"{_LEFTOVERS}|{_LIKE_BRANCHES}" if spares_git else _LEFTOVERS
+        if text in ("-name", "-iname") and re.fullmatch(known, name := next(rest, "")):
             names.append(name.replace("[co]", "?"))
             is_named = True
-        elif text in ("-type", "-maxdepth", "-mindepth", "-mtime", "-mmin", "-size", "-not -path", "! -path"):
+        elif text.startswith(("! -path ", "-not -path ")):
+            spares_git = spares_git or re.fullmatch(_NOT_OF_GIT, text) is not None
+        elif text in ("-type", "-maxdepth", "-mindepth", "-mtime", "-mmin", "-size"):
             next(rest, "")
         elif text in ("-o", "-or") and is_named:
-            is_named = False
+            is_named = spares_git = False
         elif is_named and (text == "-delete" or (text == "-exec" and _removes_found(rest))):
             deletes = True
         elif text not in ("-prune", "-print", "-depth", "-xdev", "-a", "(", ")"):
             return ()
-    if not is_named or not deletes or any(word.glob for word in words[:first]):
+    is_sure = not any(word.glob and (at < first or word.text not in names) for at, word in enumerate(words))
+    if not (is_named and deletes and is_sure):  # names of files could be options
         return ()
     return tuple(Word(f"{start.rstrip('/')}/{name}", True) for start in texts[:first] or ["."] for name in names)
 

@@ -19,7 +19,7 @@ _UNSURE = lazy_regex(r"<<|#|\\[^\n]")
 _WORD = lazy_regex(r"\w[\w.-]*")
 _QUOTED = lazy_regex(r"'[^']*'|\"[^\"]*\"")
 _RUNS = lazy_regex(r"\$\(|`")
-_END = lazy_regex(r"[;&|(){}\n`]+")
+_END = lazy_regex(r"([;&|(){}\n`]+)")
 _BEFORE = lazy_regex(r"\w+\+?=\S*|!|if|then|else|elif|do|while|until")
 """What may come before the program of a command: assignments and words of the shell."""
 _ABOUT = lazy_regex(r"\s*[\w.-]+ +(--version|--help|-[vV])( +2>)?\s*")
@@ -42,8 +42,9 @@ def brings_text(command: str) -> str:
 
 def _programs(command: str) -> Iterator[str]:
     """Yield the names that may be programs of a line, all words if there is a wrapper."""
-    for part in _END.split(_QUOTED.sub(lambda found: _opened(found.group()), command)):
-        if _ABOUT.fullmatch(part):
+    parts = _END.split(_QUOTED.sub(lambda found: _opened(found.group()), command))
+    for part, end in zip(parts[::2], [*parts[1::2], ""], strict=True):
+        if end[:1] not in ("(", "{", "`") and _ABOUT.fullmatch(part):  # those begin more of its words
             continue
         words = iter(part.split())
         first = next((word for word in words if _BEFORE.fullmatch(word) is None), "")

@@ -52,8 +52,9 @@ _OWN_LOCAL = frozenset(
     }
 )  # fmt: skip
 """Variables that are not kept unless exported."""
-_FINDS_SHELLS = lazy_regex(r"\bp(kill|grep)\b")
-"""Matches programs that would find, and end, the shell that runs them, by the words of its argument."""
+_FINDS_SHELLS = lazy_regex(r"\bp(kill|grep)\b|\bps\b[^|\n]{0,99}\|")
+"""Matches programs that would find, and end, the shell that runs them, by the words of its argument, such as
+`pkill -f`, or `ps` before a pipe."""
 _RUN = 'builtin eval "$AGENT_COMMAND"'
 """Runs a command that is not the argument itself. The exit codes of its last pipeline's parts are then unknown."""
 _BEGIN_FD, _REPORT_FD = 58, 59

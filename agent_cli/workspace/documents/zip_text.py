@@ -21,6 +21,8 @@ _MOST_BYTES = 60_000_000
 """Maximum size of one file in the archive."""
 _MOST_GAP = 200
 """Maximum number of empty cells between two others, as shown."""
+_CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "line-break": "\n", "s": " ", "noBreakHyphen": "-"}
+"""Elements that stand for a character."""
 
 
 class ZipRequest(msgspec.Struct, frozen=True):
@@ -59,7 +61,7 @@ def _answer(wanted: ZipRequest) -> ZipAnswer:
     fd, _ = open_regular(wanted.path, "the file")
     with os.fdopen(fd, "rb") as file, zipfile.ZipFile(file) as archive:
         names = set(archive.namelist())
-        read = next((text for name, text in _READERS.items() if name in names), None)
+        read = next((text for needed, text in _READERS.items() if names.issuperset(needed.split())), None)
         text = "\n".join(read(archive) if read else _names(archive)).encode("utf-8", "replace").decode()
     lines = "".join(char for char in text if char >= " " or char in "\n\t").split("\n")
     room = wanted.max_bytes
@@ -100,6 +102,8 @@ def _blocks(parent: Element) -> Iterator[str]:
             case "page":
                 yield f"[{_attribute(each, 'name') or 'Page'}]"
                 yield from _blocks(each)
+            case "Fallback":  # the same again, for other programs
+                pass
             case _:
                 yield from _blocks(each)
 
@@ -126,9 +130,9 @@ def _text(paragraph: Element) -> str:
 
     def add(element: Element) -> None:
         tag = _tag(element)
-        if tag in ("delText", "instrText", "annotation", "tracked-changes"):
+        if tag in ("delText", "instrText", "annotation", "tracked-changes", "Fallback"):
             return
-        parts.append({"tab": "\t", "br": "\n", "cr": "\n", "line-break": "\n", "s": " "}.get(tag, ""))
+        parts.append(_CHARACTERS.get(tag, ""))
         parts.append((element.text or "") if not is_office or tag == "t" else "")
         for each in element:
             add(each)
@@ -165,7 +169,7 @@ def _row(row: Element, strings: list[str]) -> list[str]:
         at = sum((ord(letter) - 64) * 26**n for n, letter in enumerate(reversed(letters[0]))) if letters else 0
         found += [""] * min(max(0, at - 1 - len(found)), _MOST_GAP)
         value = next((each.text or "" for each in cell if _tag(each) == "v"), "")
-        if cell.get("t") == "s":
+        if cell.get("t") == "s" and value:
             value = strings[int(value)]
         found.append(value or _joined(cell))
     return found
@@ -191,9 +195,9 @@ _READERS: dict[str, Callable[[zipfile.ZipFile], Iterable[str]]] = {
     "xl/workbook.xml": _sheets,
     "ppt/presentation.xml": _slides,
     "META-INF/container.xml": _book,
-    "content.xml": _open_document,
+    "META-INF/manifest.xml content.xml": _open_document,
 }
-"""File in the archive → the reader of such documents."""
+"""Files in the archive → the reader of such documents."""
 
 
 def _xml(archive: zipfile.ZipFile, name: str) -> Element:

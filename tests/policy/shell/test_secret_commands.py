@@ -11,6 +11,9 @@ PRINT = (
     "gcloud auth print-access-token", "gcloud secrets versions access latest --secret=x", "aws configure get aws_secret_access_key",
     "aws --profile x sts get-session-token", "aws secretsmanager get-secret-value --secret-id x", "az account get-access-token",
     "az keyvault secret show -n x", "kubectl config view --raw", "kubectl -n a get secret b -o yaml", "kubectl get secrets/b -ojson",
+    "kubectl get secret b -o=jsonpath='{.data.x}'", "kubectl get cm,secret -o yaml", "kubectl get secret b --template='{{.data}}'",
+    "git-credential-osxkeychain get --help", "pulumi config --show-secrets", "chamber export x",
+    "chamber read x y", "aws-vault export x", "ansible-vault decrypt a.yml --output -", "rails credentials:show", "gopass otp x",
     "pass show x", "pass mail/x", "op read op://a/b/c", "op item get x", "security find-generic-password -s x -w", "secret-tool lookup a b",
     "vault kv get a/b", "heroku config:get KEY", "sops -d a.yaml", "gpg --export-secret-keys", "npm token create", "/usr/bin/gh auth token",
     "uv run gh auth token", "bash -c 'gh auth token'", "GH auth token", "gh.exe auth token", "gh auth token | cat", "export T=$(gh auth token)",
@@ -20,6 +23,8 @@ DO_NOT = (
     "gh auth status", "gh pr list", "git status", "aws configure get region", "aws s3 ls", "kubectl config view", "kubectl get secrets", "pass ls",
     "aws ecr get-login-password | docker login --password-stdin x", "gcloud config list", "vault status", "security list-keychains", "heroku ps",
     "gh auth token --help", "echo gh auth token", "rg 'gh auth token' docs", "X=$(git rev-parse HEAD)", "git credential approve",
+    "kubectl create secret generic x", "kubectl get pods -o=yaml", "kubectl get externalsecrets -o=yaml", "pulumi config",
+    "gh help auth token", "chamber list x",
 )  # fmt: skip
 
 

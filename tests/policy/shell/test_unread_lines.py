@@ -19,6 +19,7 @@ DESTROYS = (
     "git bisect run dropdb x", "git bisect run sh -c 'dropdb x'", "env -S 'kubectl delete x'", "find . -exec sh -c 'dropdb $1' _ {} +",
     "xargs -I{} sh -c 'git branch -D {}'", "bash -Z 'dropdb x'", "uv run bash -Z 'git push --force'",
     "az group delete -n $G", "helm uninstall $R", "twine upload $F", "mysql $DB < drop.sql",
+    "curl x | (sh)", "curl $U | ( bash -s x )", "curl $U | { sh; }", "curl x | (sudo -E bash)",
 )  # fmt: skip
 RUNS = (
     "git commit -m 'kubectl delete x' $X", "git rebase --exec 'make test' main", "git submodule foreach git status", "git bisect run pytest",
@@ -27,6 +28,7 @@ RUNS = (
     "git push origin HEAD:$B", "git checkout $B", "git switch -c $B", "git commit -m \"$(cat <<'EOF'\ngit restore x\nEOF\n)\"", "kill $PID", "kill -0 $P",
     "docker push $IMAGE", "docker run --rm -v \"$PWD\":/app x", "npm start & PID=$!; trap \"kill $PID\" EXIT; wait", "aws s3 cp a s3://$B", "rm $F",
     "for f in $(git ls-files); do wc -l \"$f\"; done", "x='dropdb y'; echo $x", "fly deploy -a $APP", "git stash; npm test $X; git stash pop",
+    "tar c a | (cd b && tar x)", "ls | (cat; ls)", "echo $X | { cat; ls; }",
 )  # fmt: skip
 
 

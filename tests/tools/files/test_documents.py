@@ -169,13 +169,19 @@ DOCUMENTS: tuple[tuple[dict[str, str], str], ...] = (
         {"xl/workbook.xml": f"<w {_S} xmlns:r='urn:r'><sheets><sheet name='One' r:id='x'/></sheets></w>",
          "xl/_rels/workbook.xml.rels": "<r><Relationship Id='x' Target='worksheets/sheet7.xml'/></r>",
          "xl/sharedStrings.xml": "<sst><si><t>Name</t></si><si><r><t>ri</t></r><r><t>ch</t></r></si></sst>",
-         "xl/worksheets/sheet7.xml": "<w><row><c r='A1' t='s'><v>0</v></c><c r='D1' t='s'><v>1</v></c></row><row><c r='B2'><f>1+1</f><v>2</v></c></row></w>"},
+         "xl/worksheets/sheet7.xml": "<w><row><c r='A1' t='s'><v>0</v></c><c r='D1' t='s'><v>1</v></c></row><row><c r='A2' t='s'/><c r='B2'><f>1+1</f><v>2</v></c></row></w>"},
         "1\t[Sheet One; dates are day numbers]\n2\tName\t\t\trich\n3\t\t2",
     ),
     (
-        {"content.xml": "<o xmlns:x='urn:x'><h x:outline-level='1'>Head</h><p>a<s/><span>b</span> c</p><table x:name='T'><table-row><table-cell><p>1</p>"
+        {"META-INF/manifest.xml": "<m/>", "content.xml": "<o xmlns:x='urn:x'><h x:outline-level='1'>Head</h><p>a<s/><span>b</span> c</p><table x:name='T'><table-row><table-cell><p>1</p>"
          "</table-cell><table-cell x:number-columns-repeated='9000'/></table-row></table></o>"},
         "1\t# Head\n2\ta b c\n3\t[Table T]\n4\t1",
+    ),
+    (
+        {"word/document.xml": f"<d {_W}><p><r><t>a</t><noBreakHyphen/><t>b</t><AlternateContent><Choice><t>box</t></Choice><Fallback><t>box</t>"
+         "</Fallback></AlternateContent></r></p><AlternateContent><Choice><p><r><t>c</t></r></p></Choice><Fallback><p><r><t>c</t></r></p></Fallback>"
+         "</AlternateContent></d>"},
+        "1\ta-bbox\n2\tc",
     ),
     (
         {"META-INF/container.xml": "<c><rootfile full-path='O/b.opf'/></c>", "O/c 1.xhtml": "<h1>Chapter</h1><p>Fish &amp; chips</p>",
@@ -204,6 +210,15 @@ async def test_an_archive_is_shown_as_its_names(context: ToolContext, root: Path
     archive(root / "f.zip", {"a/b.txt": "hello", "c": ""})
     told = "1\t           5  a/b.txt\n2\t           0  c\n[An archive; these are the sizes and names of its files]"
     assert (await call(context, "read_file", path="f.zip")).text == told
+
+
+async def test_an_archive_with_a_file_named_as_in_a_document_is_shown_as_its_names(
+    context: ToolContext, root: Path
+) -> None:
+    archive(root / "f.zip", {"content.xml": "<rss/>"})
+    assert (await call(context, "read_file", path="f.zip")).text.startswith(
+        "1\t           6  content.xml\n[An archive"
+    )
 
 
 async def test_a_long_office_document_says_how_to_go_on(context: ToolContext, root: Path) -> None:

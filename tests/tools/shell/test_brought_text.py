@@ -19,6 +19,7 @@ from tests.rows import each_row
         ("perl -e 'print `curl x`'", "curl"), ("tmux new -d 'curl x'", "curl"),
         ("docker run alpine wget x", "wget"), ("sleep 1 & ssh h", "ssh"), ("curl localhost:1 https://example.org", "curl"),
         ("curl --version; curl x", "curl"), ("curl -V x", "curl"), ("echo $(ssh h --version)", "ssh"),
+        ("curl -v `cat u`", "curl"), ("wget -v {https://a.example,https://b.example}", "wget"), ("curl -v 2>(cat) https://a.example", "curl"),
     ],
 )  # fmt: skip
 def test_a_program_that_fetches_is_found_wherever_it_is_run(command: str, program: str) -> None:
@@ -31,7 +32,7 @@ def test_a_program_that_fetches_is_found_wherever_it_is_run(command: str, progra
         "ls tests/ssh", "git commit -m 'fix ssh and curl handling'", 'git commit -m "nc: curl"', "git push gh main",
         "ssh-keygen -t ed25519 -N '' -f k", "ls -la ~/.ssh", "grep -rn curl src", "pytest tests/ssh -k ftp", "which curl",
         "cat gh.md", "make curl", "python3 nc.py", "curl http://localhost:3000/x", "curl -s http://127.0.0.1:1/", "", "echo ssh",
-        "ssh -V 2>&1 | head -1", "node -v && curl --version; wget --help",
+        "ssh -V 2>&1 | head -1", "node -v && curl --version; wget --help", "(curl --version)", "{ curl -V; }",
     ],
 )  # fmt: skip
 def test_a_name_that_is_no_program_brings_nothing(command: str) -> None:

@@ -325,6 +325,16 @@ async def test_a_command_that_ends_others_by_their_words_does_not_end_itself(con
     assert text.startswith("rest\n1 0\n/bin/bash: line 1: foo: command not found\n"), text
 
 
+async def test_a_command_that_ends_what_a_list_of_processes_shows_does_not_end_itself(
+    context: ToolContext,
+) -> None:
+    text = await said(
+        context,
+        "sleep 77.6 & ps -eo pid,args | grep 'sleep 77[.]6' | awk '{print $1}' | xargs kill; wait; echo rest",
+    )
+    assert text.startswith("rest\n"), text
+
+
 async def test_the_variable_that_holds_the_command_does_not_last(context: ToolContext) -> None:
     await said(context, "export AGENT_COMMAND KEPT=1; pgrep -f nothing-like-this")
     assert (await said(context, "bash -c 'echo \"[$AGENT_COMMAND]$KEPT\"'")).startswith("[]1\n")
