@@ -179,6 +179,7 @@ def test_a_change_of_directory_in_a_subshell_ends_with_it() -> None:
         ("(cd sub && ls); cat secret", "deny"),
         ("(cd sub && cat secret)", "deny"),
         ("ls && (cd .. && rm -rf x) && ls", "ask"),
+        ("(ls ~)", "allow"),
         ("(cd .. && ls) && rm -rf x", "allow"),
         ("for d in sub; do (cd $d && cat secret); done", "deny"),
         ("(cd sub; cat other) || cat secret", "deny"),

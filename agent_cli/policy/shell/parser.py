@@ -461,7 +461,7 @@ class _Reader:
             raise Unsure("brace expansion")
         if char == "~" and (not before or before[-1][-1:] in ("=", ":")):
             following = self.line[self.at + 1 : self.at + 2]
-            if following and following not in "/ \t\n|&;<>":
+            if following and following not in "/ \t\n|&;<>" + ")" * self.is_enclosed:
                 raise Unsure("a ~ that names another directory than home")
 
     def escape(self) -> str:

@@ -55,7 +55,7 @@ _OWN_LOCAL = frozenset(
 _FINDS_SHELLS = lazy_regex(r"\bp(kill|grep)\b|\bps\b[^|\n]{0,99}\|")
 """Matches programs that would find, and end, the shell that runs them, by the words of its argument, such as
 `pkill -f`, or `ps` before a pipe."""
-_RUN = 'builtin eval "$AGENT_COMMAND"'
+_RUN = 'builtin eval -- "$AGENT_COMMAND"'
 """Runs a command that is not the argument itself. The exit codes of its last pipeline's parts are then unknown."""
 _BEGIN_FD, _REPORT_FD = 58, 59
 """Descriptors in the shell: its start script, which it closes, and its report. Below 64, since the limit may be
