@@ -339,3 +339,8 @@ async def test_the_variable_that_holds_the_command_does_not_last(context: ToolCo
     await said(context, "export AGENT_COMMAND KEPT=1; pgrep -f nothing-like-this")
     assert (await said(context, "bash -c 'echo \"[$AGENT_COMMAND]$KEPT\"'")).startswith("[]1\n")
     assert context.shell.altered == ("KEPT",)
+
+
+async def test_a_command_that_begins_with_a_dash_is_not_found(context: ToolContext) -> None:
+    for command in ("-x", "-x pgrep"):
+        assert "-x: command not found" in await said(context, command)
