@@ -22,7 +22,7 @@ _LEFTOVERS = (
     r"__pycache__|node_modules|\.(pytest|mypy|ruff)_cache|\.ipynb_checkpoints|\.DS_Store|Thumbs\.db"
     r"|\*\.(py[co]|py\[co\]|class|o|obj|orig|rej|bak|tmp|swp)|\*~"
 )
-"""Names of what tools leave behind; nothing of git's own has one."""
+"""Names of files and folders that tools leave behind; none of git's own has such a name."""
 TRANSPARENT = frozenset("timeout nice ionice time stdbuf env".split())
 """Wrappers that are as harmless as the commands they run."""
 SHELLS = frozenset("sh bash zsh dash ksh mksh fish ash rbash".split())
@@ -411,7 +411,7 @@ def _find_commands(words: list[Word]) -> list[SimpleCommand]:
 
 
 def leftovers(words: Sequence[Word]) -> tuple[Word, ...]:
-    """Return patterns for what `find` deletes if that is only what tools leave behind, such as `*.pyc`; otherwise
+    """Return patterns for what `find` deletes, if that is only what tools leave behind, such as `*.pyc`; otherwise
     nothing. `words` are those after `find`."""
     texts = [word.text for word in words]
     first = next((at for at, text in enumerate(texts) if text[:1] in ("-", "(", "!")), len(texts))

@@ -73,7 +73,7 @@ _WORDS: Mapping[str, str] = {
 _CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewrange"})
 """Arguments that ours say in another unit or form."""
 _LEAST_MS = 1000
-"""The least `timeout` that is meant in milliseconds."""
+"""Smallest `timeout` that is read as milliseconds: other agents count it in either unit."""
 _REMARKS = frozenset({"description", "explanation", "instruction", "reason", "activeform", "prompt"})
 """Arguments that only explain a call to the reader."""
 
@@ -111,9 +111,9 @@ def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> M
     plain = {plain_name(key): value for key, value in arguments.items()}
     changed: dict[str, Any] = {}
     limit = plain.get("timeoutms", plain.get("timeout", ""))
-    is_one = type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys()
-    if "timeout_s" in properties and is_one:
-        is_ms = "timeoutms" in plain or limit >= _LEAST_MS  # other agents count it in either
+    is_clear = type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys()
+    if "timeout_s" in properties and is_clear:
+        is_ms = "timeoutms" in plain or limit >= _LEAST_MS
         changed["timeout_s"] = limit / 1000 if is_ms else limit
     elif "offset" in properties and "limit" in properties:
         changed = _lines(plain)

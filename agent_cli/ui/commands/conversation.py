@@ -128,7 +128,7 @@ def _row(number: int, item: ContextItem) -> str:
 
 
 async def undo(context: CommandContext, argument: str) -> None:
-    """`/undo [N] [code|conversation]`: undo the last turns and their file changes, or only one of both."""
+    """`/undo [N] [code|conversation]`: undo the last turns and their file changes, or only one of them."""
     words = argument.split()
     what = next((each for each in _WHATS if words[-1:] == [each]), None)
     number = " ".join(words[:-1] if what else words) or "1"
