@@ -237,6 +237,27 @@ async def test_a_hostile_office_document_ends_with_an_error(
         await call(context, "read_file", path="f")
 
 
+async def test_a_workbook_that_repeats_a_huge_text_ends_with_an_error(context: ToolContext, root: Path) -> None:
+    sheet = "<w><row>" + "<c t='s'><v>0</v></c>" * 100 + "</row></w>"
+    names = ("xl/workbook.xml", "xl/_rels/workbook.xml.rels", "xl/sharedStrings.xml", "xl/worksheets/sheet7.xml")
+    texts = (*list(DOCUMENTS[2][0].values())[:2], f"<s><si><t>{'x' * 50_000_000}</t></si></s>", sheet)
+    archive(root / "f", dict(zip(names, texts, strict=True)))
+    with pytest.raises(ToolError, match="it needs too much memory"):
+        await call(context, "read_file", path="f")
+
+
+@each_row(
+    ("data", "kind"),
+    [(b"PAR1\0", "a Parquet table .* `duckdb "), (b"\xd0\xcf\x11\xe0\0", "an old or encrypted office document .* `soffice ")],
+)  # fmt: skip
+async def test_a_kind_of_data_is_named_with_a_command(
+    context: ToolContext, root: Path, data: bytes, kind: str
+) -> None:
+    (root / "f").write_bytes(data * 100)
+    with pytest.raises(ToolError, match=kind):
+        await call(context, "read_file", path="f")
+
+
 async def test_a_database_is_refused_with_the_command_that_shows_it(context: ToolContext, root: Path) -> None:
     with sqlite3.connect(root / "f.db") as database:
         database.execute("create table t (a)")
