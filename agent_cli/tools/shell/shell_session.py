@@ -32,7 +32,7 @@ _DECLARED = lazy_regex(
     re.DOTALL,
 )
 _VOLATILE = lazy_regex(
-    rb"^declare -(?:\S+ (?:_|AGENT_(?:CALL|COMMAND))|[^\sx]+ (?:S?RANDOM|SECONDS|EPOCH(?:SECONDS|REALTIME)|LINENO"
+    rb"^declare -(?:\S+ (?:_|AGENT_CALL)|[^\sx]+ (?:S?RANDOM|SECONDS|EPOCH(?:SECONDS|REALTIME)|LINENO"
     rb"|HISTCMD|PIPESTATUS|PPID|BASHPID|BASH_(?:ARGC|ARGV0?|COMMAND|EXECUTION_STRING|LINENO|SOURCE|SUBSHELL)))"
     rb"(?:=(?:\"(?:[^\"\\]|\\.)*\"|\$'(?:[^'\\]|\\.)*'|\([^\n\\]*\)))?\n",
     re.DOTALL | re.MULTILINE,
