@@ -88,6 +88,7 @@ def test_other_settings_and_options_of_git_run_in_yolo(line: str) -> None:
         "find . -name '*.pyc' -delete", "find . -type d -name __pycache__ -exec rm -rf {} +", "find src tests -name '*.o' -exec rm {} \\;",
         "find . \\( -name '*.pyc' -o -name __pycache__ \\) -delete", "find . -name node_modules -type d -prune -exec rm -rf '{}' +",
         "find . -type f -name '*.py[co]' -delete -o -type d -name __pycache__ -delete", "find . -name '*~' -not -path './.git/*' -delete",
+        "find -name '*.pyc' -delete", "find . -name '*~' ! -path './.git/*' -delete",
     ],
 )  # fmt: skip
 def test_what_tools_leave_behind_in_the_workspace_is_cleared_without_a_question(line: str) -> None:
@@ -108,6 +109,7 @@ def test_what_tools_leave_behind_in_the_workspace_is_cleared_without_a_question(
         "find . -exec rm {} + -name '*.pyc'", "find . -name '*.pyc' -exec rm -rf . {} +", "find . -name '*.pyc' -exec rm -rf /etc {} +",
         "find . -name '*.pyc' -delete -o -exec rm {} +", "find . -not \\( -name '*.pyc' \\) -delete", "find . -name '*.pyc' -fls out",
         "find . -name '*.pyc' -exec shred {} +", "find . -name '*.pyc' | xargs rm",
+        "find * -name '*.pyc' -delete", "find . -name '*.pyc' -exec rm -rf ~/x \\;",
     ],
 )  # fmt: skip
 def test_whatever_else_find_deletes_asks_in_yolo(line: str) -> None:
