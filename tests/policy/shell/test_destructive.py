@@ -1,5 +1,7 @@
 """Programs whose words say that they delete something for good ask, also in code that runs them."""
 
+from agent_cli.policy.shell.destructive import written_targets
+from agent_cli.policy.shell.parser import parse
 from agent_cli.protocol.actions import Allow, Ask
 from tests.policy.support import ruled
 from tests.policy.test_authorize import kind, run
@@ -114,3 +116,14 @@ def test_what_tools_leave_behind_in_the_workspace_is_cleared_without_a_question(
 )  # fmt: skip
 def test_whatever_else_find_deletes_asks_in_yolo(line: str) -> None:
     assert kind(run(line, ruled(mode="yolo"))) == "ask"
+
+
+@each_row(
+    ("line", "files"),
+    [
+        ("wget -qO x http://a/b", ["x"]), ("wget --output-document=x http://a/b", ["x"]), ("wget -qO- http://a/b", []),
+        ("wget -O - http://a/b", []), ("wget -O /dev/null http://a/b", []), ("g++ a.c -o x", ["x"]), ("sort a -o /dev/null", []),
+    ],
+)  # fmt: skip
+def test_a_file_that_an_option_names_is_written_and_standard_output_is_none(line: str, files: list[str]) -> None:
+    assert written_targets(parse(line)[0]) == files
