@@ -132,16 +132,16 @@ async def _decision(item: ev.ApprovalItem, asker: str, ask: Ask) -> Decision:
 
 def _shown(item: ev.ApprovalItem) -> str:
     saved = f"\n“{ALLOW_SESSION}” saves the rule {item.grant}" if item.grant else ""
-    return visible(f"{called(item)}\n{why_asked(item)}{saved}")
+    return visible(f"{call_text(item)}\n{approval_reason(item)}{saved}")
 
 
-def called(item: ev.ApprovalItem) -> str:
+def call_text(item: ev.ApprovalItem) -> str:
     """Return the whole command or change, or the call with its arguments. Untrusted text."""
     call = "" if item.preview_kind == "command" else f"{item.label or item.tool} {item.title}".strip()
     return "\n".join(filter(None, (call, item.preview)))
 
 
-def why_asked(item: ev.ApprovalItem) -> str:
+def approval_reason(item: ev.ApprovalItem) -> str:
     """Return why a call needs approval, and what it might do. Untrusted text."""
     folder = f"in {item.folder}" if item.folder not in ("", ".") else ""
     reach = {"network": "with network access", "outside": "outside the sandbox"}.get(item.reach, "")

@@ -239,15 +239,18 @@ def test_one_in_the_background_is_reported_at_the_next_step(world: World) -> Non
 def test_a_further_task_goes_on_in_the_same_session(world: World) -> None:
     world.script(
         Reply(calls=(agent("Remember 42."),)),
+        Reply(calls=(Call("shell", {"command": "touch made"}),)),
         Reply(text="I do."),
         Reply(calls=(agent("Which number?", resume="general-1"),)),
         Reply(text="42."),
         Reply(text="Good."),
     )
     done = world.run("run", "go")
-    assert done.code == 0 and "general-1: Which number?" in done.err
+    assert done.code == 6 and "general-1: Which number?" in done.err
     assert len(children(world)) == 1
-    assert "Remember 42." in json.dumps(world.bodies()[3]["messages"])
+    assert "Remember 42." in json.dumps(world.bodies()[4]["messages"])
+    first, second = world.messages(5, "tool")
+    assert "denied: shell touch made" in first and "denied" not in second
 
 
 def test_what_was_at_work_when_the_program_was_killed_is_stopped_and_can_go_on(world: World) -> None:

@@ -29,6 +29,7 @@ UNSURE = [
     "for i in {1..3}x; do cat $i; done", "for i in $(seq 3 1); do cat $i; done", "for i in $(seq -w 3); do cat $i; done", "for i in \"$(seq 3)\"; do cat $i; done",
     "[[ -v 'a[$(x)]' ]]", "[[ a -eq b ]]", "[[ $x ]]", "[[ -f a && -f b ]]", "[[ a == b* ]]", "[[ -f a ]", "[[ -f a ]] > x", "[[ -f ]]",
     "(ls) | sh", "(ls", "(ls))", "((ls))", "(ls) x", "(ls &) | cat", "( (ls) )", "()", "ls | (cat a)", "(ls) > x", "(ls) &", "( )", "(ls &) b", "ls (ls)",
+    "(if ls; then cd a; fi)", "(for d in a b; do cd $d; done)",
     "for f in ; do cat x; done",
     "for f in ~/a; do cat $f; done", "for f in a; do cat $g; done", "for f in a; do cat $fx; done", "for f in a; do cat ${f%x}; done",
     "for f in 'a b'; do cat $f; done", "for f in 'a*'; do cat $f; done", "for f in ''; do cat $f; done", "for c in cat; do $c a; done",

@@ -137,6 +137,8 @@ COVERED = "undo restores it, but for large ignored folders such as node_modules"
         ("if ls; then cd ..; fi && rm x", f"deletes /w/x outside {ROOT}; undo does not restore that; also deletes x below {ROOT}; {COVERED}"),
         ("for f in a; do ls; done && cd .. && rm x", f"deletes /w/x outside {ROOT}; undo does not restore that"),
         ("cd a && cd .. && rm x", f"deletes x below {ROOT}; {COVERED}"),
+        ("(cd .. && ls); rm x", f"deletes x below {ROOT}; {COVERED}"),
+        ("cd .. && (ls) && rm x", f"deletes /w/x outside {ROOT}; undo does not restore that"),
         ("cd ~/x && rm a", f"deletes ~/x/a outside {ROOT}; undo does not restore that"),
         ("cd /etc && sh -c 'rm x'", f"deletes /etc/x outside {ROOT}; undo does not restore that"),
         ("for d in a ../b; do rm -rf $d; done", f"deletes ../b outside {ROOT}; undo does not restore that"),

@@ -114,6 +114,7 @@ class FakeClient:
 
     def __init__(self, script: Callable[["FakeClient", str, str], object] | None = None, **state: object) -> None:
         self.state = msgspec.structs.replace(SNAPSHOT, **state)
+        self.points: tuple[RewindPoint, ...] = POINTS
         self.submitted: list[tuple[float, Operation]] = []
         self.past: list[tuple[ev.AnyEvent, ...]] = []
         """The events of earlier turns, the first one first."""
@@ -230,8 +231,8 @@ class FakeClient:
         return reversed(self.past)
 
     def rewind_points(self) -> tuple[RewindPoint, ...]:
-        """Two prompts."""
-        return POINTS
+        """Two prompts, unless told otherwise."""
+        return self.points
 
     async def diff(self) -> str:
         """A small diff."""

@@ -170,10 +170,12 @@ def _effects(setup: Setup, data: bytes) -> Iterator[str]:
 
     kept = restrict_project_layer(layer, setup.config)
     for key, found in flatten(kept.layer.values):
-        for value in found if isinstance(found, list | tuple) else [found] * (found != {}):
+        if found == {}:
+            continue
+        for value in found if isinstance(found, list | tuple) else (found,):
             runs = key.startswith("rules") and isinstance(value, dict) and "after_edit_run" in value
-            runs_by_itself = " — a command that runs automatically" if runs else ""
-            yield f"{key}: {msgspec.json.encode(value).decode()}{runs_by_itself}"
+            note = " — a command that runs automatically" if runs else ""
+            yield f"{key}: {msgspec.json.encode(value).decode()}{note}"
     for key in kept.ignored:
         yield f"{key}: ignored: not allowed in a project file"
 

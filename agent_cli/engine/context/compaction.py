@@ -351,7 +351,7 @@ class Compactor:
 
     def _add(self, fold: CompactionSaved, scope: TurnScope, least_gain: float = _LEAST_GAIN) -> bool:
         before, after = self._sizes(fold)
-        if not self._is_worth(before, after, least_gain):
+        if not self._frees_enough(before, after, least_gain):
             if fold.how == "summary":
                 scope.notice("The summary is not used: it is not much smaller than what it would replace.")
             return False
@@ -360,7 +360,7 @@ class Compactor:
         scope.emit(Compacted(before=before, after=after, how=fold.how, summary=fold.summary))
         return True
 
-    def _is_worth(self, before: int, after: int, least_gain: float = _LEAST_GAIN) -> bool:
+    def _frees_enough(self, before: int, after: int, least_gain: float = _LEAST_GAIN) -> bool:
         """Return True if a reduction frees enough: a share of the messages, or anything if the next request would
         not fit."""
         freed = before - after
@@ -376,8 +376,8 @@ class Compactor:
             record = self._shortened(*step, scope.turn_id)
             after = estimate(self._session.view.reduced(record)) if record else before
             enough = self._meter.tokens_after(before, after) <= self.threshold * _TARGET
-            is_worth = record is not None and self._is_worth(before, after, 0 if enough else _LEAST_GAIN)
-            if record is None or not is_worth or (only_if_enough and not enough):
+            frees_enough = record is not None and self._frees_enough(before, after, 0 if enough else _LEAST_GAIN)
+            if record is None or not frees_enough or (only_if_enough and not enough):
                 continue
             self._session.append(msgspec.structs.replace(record, before=before, after=after))
             scope.emit(Compacted(before=before, after=after, how="shortened"))

@@ -181,7 +181,8 @@ def _not_shown(kind: str, media_type: str, data: str) -> str:
 
 def _is_repeated(structured: Any, content: Sequence[Any], texts: Sequence[str]) -> bool:
     """Return True if the content repeats the structured result, in one text or a text for each item. Servers wrap
-    a value of another type: `{"result": VALUE}`, `{"content": VALUE}`. Of a number, the name says more."""
+    a value of another type: `{"result": VALUE}`, `{"content": VALUE}`. Another name of a number is kept: it says
+    what is counted."""
     values = [structured]
     if isinstance(structured, dict) and len(structured) == 1:
         ((name, value),) = structured.items()

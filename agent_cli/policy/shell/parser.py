@@ -235,7 +235,7 @@ class _Reader:
 
     def subshell(self) -> list[SimpleCommand]:
         if self.is_enclosed:
-            raise Unsure("a subshell in a subshell")
+            raise Unsure("a nested subshell")
         self.is_enclosed = True
         found = self.sequence((")",))
         self.is_enclosed = False
@@ -417,9 +417,9 @@ class _Reader:
             if char in " \t\n|&;<>" or self.is_closing():
                 break
             if char == "`":
-                raise Unsure("a backtick, which runs something")
+                raise Unsure("a backtick, which runs a command")
             if char in "()":
-                raise Unsure(f"`{char}`, as in a function or a list")
+                raise Unsure(f"`{char}`, as in a function or an array")
             if char == "'":
                 text.append(self.single())
             elif char == '"':

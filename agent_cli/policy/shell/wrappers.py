@@ -22,7 +22,7 @@ _LEFTOVERS = (
     r"__pycache__|node_modules|\.(pytest|mypy|ruff)_cache|\.ipynb_checkpoints|\.DS_Store|Thumbs\.db"
     r"|\*\.(py[co]|py\[co\]|class|o|obj|rej|swp)|\*~"
 )
-"""Names of what tools leave behind; nothing of git's own has one."""
+"""Names of files and folders that tools leave behind; none of git's own has such a name."""
 _LIKE_BRANCHES = r"\*\.(orig|bak|tmp)"
 """Names of what tools leave behind, and of branches: a file in git's folder has the name of its branch."""
 _NOT_OF_GIT = r"(!|-not) -path (\*|\./|\*/)\.git/?\*"
@@ -414,7 +414,7 @@ def _find_commands(words: list[Word]) -> list[SimpleCommand]:
 
 
 def leftovers(words: Sequence[Word]) -> tuple[Word, ...]:
-    """Return patterns for what `find` deletes if that is only what tools leave behind, such as `*.pyc`; otherwise
+    """Return patterns for what `find` deletes, if that is only what tools leave behind, such as `*.pyc`; otherwise
     nothing. `words` are those after `find`."""
     texts = [word.text for word in words]
     first = next((at for at, text in enumerate(texts) if text[:1] in ("-", "(", "!")), len(texts))

@@ -12,7 +12,7 @@ from agent_cli.protocol.events import ApprovalItem, ToolCallFinished, ToolCallRe
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.protocol.sanitize import clean, fence, fenced, one_line, visible, without_data_marks
 
-from ..engine_link import called, why_asked
+from ..engine_link import approval_reason, call_text
 from .content import text_block
 
 Kind = Literal["read", "edit", "search", "execute", "think", "fetch", "other"]
@@ -125,7 +125,7 @@ def raw_output(event: ToolCallFinished) -> dict[str, Any]:
 def approval_content(item: ApprovalItem, cwd: str) -> list[dict[str, Any]]:
     """Return everything that a decision needs: the whole change or command, why it is asked, and the risk."""
     content = diff_content(item.preview, cwd) if item.preview_kind == "diff" else []
-    return [*(content or _exact(called(item))), *_exact(why_asked(item))]
+    return [*(content or _exact(call_text(item))), *_exact(approval_reason(item))]
 
 
 def _exact(text: str) -> list[dict[str, Any]]:
@@ -135,7 +135,7 @@ def _exact(text: str) -> list[dict[str, Any]]:
 
 
 def _pieces(row: str) -> Iterator[str]:
-    """Yield the parts of a row, each at most `_ROW_CELLS` wide, broken behind a blank where there is one."""
+    """Yield the parts of a row, each at most `_ROW_CELLS` wide, broken after a space where there is one."""
     start = 0
     while (end := _fitting(row, start)) < len(row):
         end = row.rfind(" ", (start + end) // 2, end) + 1 or end

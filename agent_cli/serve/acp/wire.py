@@ -42,7 +42,7 @@ class Initialize(_Params, frozen=True):
     """`initialize`."""
 
     protocol_version: int | str
-    """A text before version 1."""
+    """A string before version 1."""
     client_capabilities: Any = None
 
 

@@ -56,7 +56,7 @@ async def read_zip(context: ToolContext, place: Resolved, first: int, limit: int
     last = first + len(found.lines) - 1
     parts = [f"{number}\t{line}" for number, line in enumerate(found.lines, first)]
     parts.append(
-        "[An archive; these are the sizes and names of its files]"
+        "[An archive: the sizes and names of its files]"
         if found.is_list
         else "[The text of the document, without its layout; it cannot be edited as text]"
     )

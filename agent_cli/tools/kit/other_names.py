@@ -87,7 +87,7 @@ _FILES_ONLY = {"content": False, "files_with_matches": True}
 _CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewrange", "outputmode"})
 """Arguments that ours say in another unit or form."""
 _LEAST_MS = 1000
-"""The least `timeout` that is meant in milliseconds."""
+"""Smallest `timeout` that is read as milliseconds: other agents count it in either unit."""
 _REMARKS = frozenset(
     {"description", "explanation", "instruction", "justification", "reason", "activeform", "prompt"}
 )
@@ -130,10 +130,10 @@ def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> M
     plain = {plain_name(key): value for key, value in arguments.items()}
     changed: dict[str, Any] = {}
     limit = plain.get("timeoutms", plain.get("timeout", ""))
-    is_one = type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys()
+    is_clear = type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys()
     ours = next((name for name in ("timeout_s", "wait_s") if name in properties), "")
-    if ours and is_one:
-        is_ms = "timeoutms" in plain or limit >= _LEAST_MS  # other agents count it in either
+    if ours and is_clear:
+        is_ms = "timeoutms" in plain or limit >= _LEAST_MS
         changed[ours] = limit / 1000 if is_ms else limit
     elif "files_only" in properties and plain.get("outputmode") in tuple(_FILES_ONLY):
         changed["files_only"] = _FILES_ONLY[plain["outputmode"]]

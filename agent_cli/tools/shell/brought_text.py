@@ -23,7 +23,7 @@ _END = lazy_regex(r"([;&|(){}\n`]+)")
 _BEFORE = lazy_regex(r"\w+\+?=\S*|!|if|then|else|elif|do|while|until")
 """What may come before the program of a command: assignments and words of the shell."""
 _ABOUT = lazy_regex(r"\s*[\w.-]+ +(--version|--help|-[vV])( +2>)?\s*")
-"""A program that only speaks of itself."""
+"""A program that only prints its version or its help."""
 _HOSTS = lazy_regex(r"(?:https?://|@)(\[[0-9a-fA-F:]+\]|[\w.-]+)")
 _OURSELVES = lazy_regex(r"localhost|127(?:\.\d+){3}|\[::1\]|0\.0\.0\.0")
 

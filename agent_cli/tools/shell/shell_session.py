@@ -32,7 +32,7 @@ _DECLARED = lazy_regex(
     re.DOTALL,
 )
 _VOLATILE = lazy_regex(
-    rb"^declare -(?:\S+ (?:_|AGENT_(?:CALL|COMMAND))|[^\sx]+ (?:S?RANDOM|SECONDS|EPOCH(?:SECONDS|REALTIME)|LINENO"
+    rb"^declare -(?:\S+ (?:_|AGENT_CALL)|[^\sx]+ (?:S?RANDOM|SECONDS|EPOCH(?:SECONDS|REALTIME)|LINENO"
     rb"|HISTCMD|PIPESTATUS|PPID|BASHPID|BASH_(?:ARGC|ARGV0?|COMMAND|EXECUTION_STRING|LINENO|SOURCE|SUBSHELL)))"
     rb"(?:=(?:\"(?:[^\"\\]|\\.)*\"|\$'(?:[^'\\]|\\.)*'|\([^\n\\]*\)))?\n",
     re.DOTALL | re.MULTILINE,
@@ -53,10 +53,10 @@ _OWN_LOCAL = frozenset(
 )  # fmt: skip
 """Variables that are not kept unless exported."""
 _FINDS_SHELLS = lazy_regex(r"\bp(kill|grep)\b|\bps\b[^|\n]{0,99}\|")
-"""Matches programs that would find, and end, the shell that runs them, by the words of its argument, such as
-`pkill -f`, or `ps` before a pipe."""
+"""Matches programs that find processes by their arguments, and would end the shell that runs them: `pkill -f`, or
+`ps` before a pipe."""
 _RUN = 'builtin eval -- "$AGENT_COMMAND"'
-"""Runs a command that is not the argument itself. The exit codes of its last pipeline's parts are then unknown."""
+"""Runs the command without having it as the argument. PIPESTATUS is then lost."""
 _BEGIN_FD, _REPORT_FD = 58, 59
 """Descriptors in the shell: its start script, which it closes, and its report. Below 64, since the limit may be
 low; scripts use 3 to 9, 100, 200 or 255, and bash takes those from 63 down for itself if they are free."""
@@ -94,7 +94,7 @@ class ShellStart(msgspec.Struct, frozen=True):
     """Start parameters of a shell."""
 
     command: str
-    """What the shell is to run, as its argument."""
+    """The shell's argument: the line to run, or `_RUN`."""
     env: dict[str, str]
     begin: FileIO | None = None
     """The script that it reads before the command."""
@@ -267,7 +267,7 @@ class ShellSession:
 
     def _beginning(self, given: ShellStart) -> bytes:
         """Return the script that bash reads first: the user's own BASH_ENV, the state left by earlier commands,
-        the report trap, and the command if that is no argument. Error messages quote nothing else."""
+        the report trap, and the command if it is not the argument. Error messages quote nothing else."""
         from shlex import quote
 
         own = given.env.get("BASH_ENV", "")

@@ -128,7 +128,7 @@ def _row(number: int, item: ContextItem) -> str:
 
 
 async def undo(context: CommandContext, argument: str) -> None:
-    """`/undo [N] [code|conversation]`: undo the last turns and their file changes, or only one of both."""
+    """`/undo [N] [code|conversation]`: undo the last turns and their file changes, or only one of them."""
     words = argument.split()
     what = next((each for each in _WHATS if words[-1:] == [each]), None)
     number = " ".join(words[:-1] if what else words) or "1"
@@ -140,11 +140,11 @@ async def undo(context: CommandContext, argument: str) -> None:
         context.say(
             f"There {'is' if len(points) == 1 else 'are'} only {lines.number(len(points), 'turn')} to undo."
         )
-    if what in (None, "both") or not points:
-        await context.submit(Undo(turns))
-    else:
+    if points and what is not None and what != "both":
         first = points[-turns:][0]
-        await context.submit(Rewind(first.turn_id, what or "both", first.number))
+        await context.submit(Rewind(first.turn_id, what, first.number))
+    else:
+        await context.submit(Undo(turns))
 
 
 async def redo(context: CommandContext, argument: str) -> None:

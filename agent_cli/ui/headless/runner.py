@@ -292,8 +292,8 @@ class Run:
             why = lines.one_line(said, 1000)
         elif event.status == "failed" and event.exit_code is None:
             rows = [row for row in said.split("\n") if row.strip()]
-            told = next((row for row in rows if not row.startswith("#")), said)  # a heading such as `### Error`
-            why = lines.one_line(told, 200)
+            first = next((row for row in rows if not row.startswith("#")), said)  # a heading such as `### Error`
+            why = lines.one_line(first, 200)
         else:
             return
         self._progress("\n".join(f"  {row}" for row in lines.wrap(why, self._err.columns - 2)))

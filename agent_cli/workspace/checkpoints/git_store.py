@@ -445,8 +445,7 @@ class Checkpoints:
         return Comparison(self._git, left, right, await self._read(left, ahead), await self._read(right, ahead))
 
     async def _read_ahead(self, moves: Sequence[Move]) -> Mapping[str, bytes]:
-        """Return the data of the checkpoints of some moves by id, read by one process; not of those that are
-        missing."""
+        """Read the checkpoints of some moves with one process; return their data by id, without missing ones."""
         from .compare import contents
 
         ends = {end for move in moves for each in (move, *move.within) for end in (each.left, each.target)}

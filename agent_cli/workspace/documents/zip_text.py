@@ -62,7 +62,7 @@ def _answer(wanted: ZipRequest) -> ZipAnswer:
     with os.fdopen(fd, "rb") as file, zipfile.ZipFile(file) as archive:
         names = set(archive.namelist())
         read = next((text for needed, text in _READERS.items() if names.issuperset(needed.split())), None)
-        text = "\n".join(read(archive) if read else _names(archive)).encode("utf-8", "replace").decode()
+        text = "\n".join(read(archive) if read else _names(archive))
     lines = "".join(char for char in text if char >= " " or char in "\n\t").split("\n")
     room = wanted.max_bytes
     shown: list[str] = []

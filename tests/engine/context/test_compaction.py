@@ -437,4 +437,5 @@ async def test_what_frees_hardly_anything_leaves_the_conversation_as_it_is(tmp_p
         await it.prompt("read, and mind: " + "x y " * 9600)
         sent = [request.messages for request in it.model.requests if "about to" not in request.messages[-1].text]
         assert it.of(Compacted) == [] and it.agent.services.compactor.is_due()
+        assert not any("The summary is not used" in notice.text for notice in it.of(Notice))
         assert all(after[: len(before)] == before for before, after in zip(sent, sent[1:], strict=False))

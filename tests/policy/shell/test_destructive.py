@@ -1,5 +1,7 @@
 """Programs whose words say that they delete something for good ask, also in code that runs them."""
 
+from agent_cli.policy.shell.destructive import written_targets
+from agent_cli.policy.shell.parser import parse
 from agent_cli.protocol.actions import Allow, Ask
 from tests.policy.support import ruled
 from tests.policy.test_authorize import kind, run
@@ -89,6 +91,7 @@ def test_other_settings_and_options_of_git_run_in_yolo(line: str) -> None:
         "find . \\( -name '*.pyc' -o -name __pycache__ \\) -delete", "find . -name node_modules -type d -prune -exec rm -rf '{}' +",
         "find . -type f -name '*.py[co]' -delete -o -type d -name __pycache__ -delete", "find . -name '*~' -not -path './.git/*' -delete",
         "find . -not -path '*/.git/*' -name '*.bak' -delete", "find . -name *.pyc -delete", "find src ! -path './.git/*' -name '*.tmp' -delete",
+        "find -name '*.pyc' -delete", "find . -name '*~' ! -path './.git/*' -delete",
     ],
 )  # fmt: skip
 def test_what_tools_leave_behind_in_the_workspace_is_cleared_without_a_question(line: str) -> None:
@@ -112,7 +115,19 @@ def test_what_tools_leave_behind_in_the_workspace_is_cleared_without_a_question(
         "find . -not -path * -name '*.pyc' -delete", "find . -maxdepth ? -name '*.o' -delete", "find . -name '*.bak' -delete",
         "find . -not -path './.git/*' -name '*.rej' -delete -o -name '*.bak' -delete", "find . -type f -name '*.orig' -exec rm {} +", "find . -name '*.tmp' -not -path './src/*' -delete",
         "reboot -name '*.o' -delete", "zfs destroy tank/home -name '*.o' -delete",
+        "find * -name '*.pyc' -delete", "find . -name '*.pyc' -exec rm -rf ~/x \\;",
     ],
 )  # fmt: skip
 def test_whatever_else_find_deletes_asks_in_yolo(line: str) -> None:
     assert kind(run(line, ruled(mode="yolo"))) == "ask"
+
+
+@each_row(
+    ("line", "files"),
+    [
+        ("wget -qO x http://a/b", ["x"]), ("wget --output-document=x http://a/b", ["x"]), ("wget -qO- http://a/b", []),
+        ("wget -O - http://a/b", []), ("wget -O /dev/null http://a/b", []), ("g++ a.c -o x", ["x"]), ("sort a -o /dev/null", []),
+    ],
+)  # fmt: skip
+def test_a_file_that_an_option_names_is_written_and_standard_output_is_none(line: str, files: list[str]) -> None:
+    assert written_targets(parse(line)[0]) == files

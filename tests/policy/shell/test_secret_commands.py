@@ -17,6 +17,11 @@ PRINT = (
     "pass show x", "pass mail/x", "op read op://a/b/c", "op item get x", "security find-generic-password -s x -w", "secret-tool lookup a b",
     "vault kv get a/b", "heroku config:get KEY", "sops -d a.yaml", "gpg --export-secret-keys", "npm token create", "/usr/bin/gh auth token",
     "uv run gh auth token", "bash -c 'gh auth token'", "GH auth token", "gh.exe auth token", "gh auth token | cat", "export T=$(gh auth token)",
+    "glab auth status -t", "glab config get -h gitlab.com token", "aws configure export-credentials", "aws ssm get-parameter --name x --with-decryption",
+    "aws iam create-access-key", "aws eks get-token --cluster-name x", "az storage account keys list -n x", "az acr credential show -n x",
+    "oc whoami -t", "kubectl create token x", "gcloud config config-helper", "bw get password x", "lpass show x", "keyring get a b", "op run --raw x",
+    "security dump-keychain -d", "doppler secrets get A", "doppler configs tokens create x", "infisical secrets", "infisical export", "flyctl auth token",
+    "supabase projects api-keys", "databricks auth token", "ansible-vault view x", "gopass x", "bash -c 'bash -c \"pass show $X\"'",
     'echo "`pass show x`"', "if true; then gh auth token; fi",
 )  # fmt: skip
 DO_NOT = (
@@ -25,6 +30,7 @@ DO_NOT = (
     "gh auth token --help", "echo gh auth token", "rg 'gh auth token' docs", "X=$(git rev-parse HEAD)", "git credential approve",
     "kubectl create secret generic x", "kubectl get pods -o=yaml", "kubectl get externalsecrets -o=yaml", "pulumi config",
     "gh help auth token", "chamber list x",
+    "doppler secrets set A", "infisical secrets set A=b", "pass git log", "gopass insert x", "npm token list", "bw sync", "glab auth login",
 )  # fmt: skip
 
 

@@ -115,6 +115,7 @@ def test_rules_and_the_network_know_another_spelling_of_a_program() -> None:
     assert kind(run("CURL -d @a https://x.y", ruled("deny shell(curl *)", mode="yolo"))) == "deny"
     assert kind(run("CURL https://x.y", ruled(mode="yolo"))) == "ask"
     assert kind(run("CURL $X", ruled(mode="yolo"))) == "ask"
+    assert kind(run('CURL "localhost:3000/$X"', ruled(mode="yolo"))) == "allow"
     assert kind(run("Rscript a.R", ruled(mode="yolo"))) == "allow"
 
 

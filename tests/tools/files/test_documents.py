@@ -148,10 +148,11 @@ async def test_text_that_mentions_pdf_is_text(context: ToolContext, root: Path) 
     assert (await call(context, "read_file", path="f")).text.startswith("1\ta line")
 
 
-_W, _A, _S = (
+_W, _A, _S, _STRICT = (
     "xmlns='http://schemas.openxmlformats.org/w'",
     "xmlns='http://schemas.openxmlformats.org/a'",
     "xmlns='urn:s'",
+    "xmlns='http://purl.oclc.org/ooxml/a'",
 )
 _TEXT = "[The text of the document, without its layout; it cannot be edited as text]"
 DOCUMENTS: tuple[tuple[dict[str, str], str], ...] = (
@@ -161,21 +162,23 @@ DOCUMENTS: tuple[tuple[dict[str, str], str], ...] = (
         "1\t## Title\n2\ta \tb\n3\t1\t2",
     ),
     (
-        {"ppt/presentation.xml": "<p/>", "ppt/slides/slide10.xml": f"<p {_A}><t><p><r><t>Ten</t></r></p></t></p>",
-         "ppt/slides/slide2.xml": f"<s {_A}><p><r><t>Two</t></r></p></s>"},
+        {"ppt/presentation.xml": "<p/>", "ppt/slides/slide10.xml": f"<p {_A}><t><p><r><t>Ten</t></r></p><p/></t></p>",
+         "ppt/slides/slide2.xml": f"<s {_STRICT}><p> <r><t>Two</t></r> </p></s>"},
         "1\t[Slide 2]\n2\tTwo\n3\t[Slide 10]\n4\tTen",
     ),
     (
         {"xl/workbook.xml": f"<w {_S} xmlns:r='urn:r'><sheets><sheet name='One' r:id='x'/></sheets></w>",
          "xl/_rels/workbook.xml.rels": "<r><Relationship Id='x' Target='worksheets/sheet7.xml'/></r>",
          "xl/sharedStrings.xml": "<sst><si><t>Name</t></si><si><r><t>ri</t></r><r><t>ch</t></r></si></sst>",
-         "xl/worksheets/sheet7.xml": "<w><row><c r='A1' t='s'><v>0</v></c><c r='D1' t='s'><v>1</v></c></row><row><c r='A2' t='s'/><c r='B2'><f>1+1</f><v>2</v></c></row></w>"},
-        "1\t[Sheet One; dates are day numbers]\n2\tName\t\t\trich\n3\t\t2",
+         "xl/worksheets/sheet7.xml": "<w><row><c r='A1' t='s'><v>0</v></c><c r='D1' t='s'><v>1</v></c></row><row><c r='A2' t='s'/><c r='B2'><f>1+1</f><v>2</v></c>"
+         "<c r='C2' t='inlineStr'><is><t>in</t></is></c><c r='XFD2'><v>9</v></c></row></w>"},
+        "1\t[Sheet One; dates are day numbers]\n2\tName\t\t\trich\n3\t\t2\tin" + "\t" * 201 + "9",
     ),
     (
-        {"META-INF/manifest.xml": "<m/>", "content.xml": "<o xmlns:x='urn:x'><h x:outline-level='1'>Head</h><p>a<s/><span>b</span> c</p><table x:name='T'><table-row><table-cell><p>1</p>"
-         "</table-cell><table-cell x:number-columns-repeated='9000'/></table-row></table></o>"},
-        "1\t# Head\n2\ta b c\n3\t[Table T]\n4\t1",
+        {"META-INF/manifest.xml": "<m/>", "content.xml": "<o xmlns:x='urn:x'><h x:outline-level='1'>Head</h><p>a<s/><span>b</span> c<annotation><p>note</p></annotation><line-break/>d</p><table x:name='T'><table-row><table-cell><p>1</p>"
+         "</table-cell><covered-table-cell/><table-cell x:number-columns-repeated='9000'/><table-cell><p>2</p></table-cell></table-row></table>"
+         "<page x:name='Front'><p>e</p></page><page/></o>"},
+        "1\t# Head\n2\ta b c\n3\td\n4\t[Table T]\n5\t1" + "\t" * 202 + "2\n6\t[Front]\n7\te\n8\t[Page]",
     ),
     (
         {"word/document.xml": f"<d {_W}><p><r><t>a</t><noBreakHyphen/><t>b</t><AlternateContent><Choice><t>box</t></Choice><Fallback><t>box</t>"
@@ -207,8 +210,8 @@ async def test_an_office_document_is_shown_as_lines(
 
 
 async def test_an_archive_is_shown_as_its_names(context: ToolContext, root: Path) -> None:
-    archive(root / "f.zip", {"a/b.txt": "hello", "c": ""})
-    told = "1\t           5  a/b.txt\n2\t           0  c\n[An archive; these are the sizes and names of its files]"
+    archive(root / "f.zip", {"a/": "", "a/b.txt": "hello", "c\x1b[1m": ""})
+    told = "1\t           5  a/b.txt\n2\t           0  c[1m\n[An archive: the sizes and names of its files]"
     assert (await call(context, "read_file", path="f.zip")).text == told
 
 
@@ -230,6 +233,8 @@ async def test_a_long_office_document_says_how_to_go_on(context: ToolContext, ro
     assert len((await call(context, "read_file", path="f", limit=5000)).text) < 80_000
     with pytest.raises(ToolError, match="has 5000 lines of text; there is no line 5001"):
         await call(context, "read_file", path="f", offset=5001)
+    archive(root / "f", {"word/document.xml": f"<d {_W}><p><t>{'é' * 500_000}</t></p></d>"})
+    assert len((await call(context, "read_file", path="f")).text) < 80_000
 
 
 @each_row(
@@ -244,6 +249,27 @@ async def test_a_hostile_office_document_ends_with_an_error(
 ) -> None:
     archive(root / "f", {"word/document.xml": xml})
     with pytest.raises(ToolError, match=f"cannot be read as an archive or an office document: .*{why}"):
+        await call(context, "read_file", path="f")
+
+
+async def test_a_workbook_that_repeats_a_huge_text_ends_with_an_error(context: ToolContext, root: Path) -> None:
+    sheet = "<w><row>" + "<c t='s'><v>0</v></c>" * 100 + "</row></w>"
+    names = ("xl/workbook.xml", "xl/_rels/workbook.xml.rels", "xl/sharedStrings.xml", "xl/worksheets/sheet7.xml")
+    texts = (*list(DOCUMENTS[2][0].values())[:2], f"<s><si><t>{'x' * 50_000_000}</t></si></s>", sheet)
+    archive(root / "f", dict(zip(names, texts, strict=True)))
+    with pytest.raises(ToolError, match="it needs too much memory"):
+        await call(context, "read_file", path="f")
+
+
+@each_row(
+    ("data", "kind"),
+    [(b"PAR1\0", "a Parquet table .* `duckdb "), (b"\xd0\xcf\x11\xe0\0", "an old or encrypted office document .* `soffice ")],
+)  # fmt: skip
+async def test_a_kind_of_data_is_named_with_a_command(
+    context: ToolContext, root: Path, data: bytes, kind: str
+) -> None:
+    (root / "f").write_bytes(data * 100)
+    with pytest.raises(ToolError, match=kind):
         await call(context, "read_file", path="f")
 
 

@@ -80,7 +80,8 @@ def test_times_and_ranges_of_lines_are_taken_in_the_units_of_other_agents() -> N
 
     assert read("shell", command="ls", timeout_ms=1500) == read("shell", command="ls", timeout_s=1.5)
     assert read("shell", command="ls", timeout=120_000) == read("shell", command="ls", timeout_s=120)
-    assert read("shell", command="ls", timeout=90) == read("shell", command="ls", timeout_s=90)
+    assert read("shell", command="ls", timeout=1000) == read("shell", command="ls", timeout_s=1)
+    assert read("shell", command="ls", timeout=999) == read("shell", command="ls", timeout_s=999)
     part = read("read_file", path="f", offset=30, limit=21)
     assert read("read_file", path="f", start_line=30, end_line=50) == part
     assert read("read_file", file_path="f", startLine="30", endLine="50") == part

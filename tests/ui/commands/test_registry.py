@@ -321,6 +321,13 @@ async def test_an_undo_of_more_turns_than_there_are_says_how_many_there_were() -
     assert not (await run("/undo 2")).said
 
 
+async def test_an_undo_without_any_turn_is_left_to_the_engine() -> None:
+    desk = Desk()
+    desk.client.points = ()
+    await registry.run(desk, "undo", "code")
+    assert desk.client.operations(Undo) == [Undo(1)]
+
+
 async def test_dropping_what_was_pinned_says_so() -> None:
     desk = await run("/context drop 3")
     assert desk.client.operations(MarkMessage) == [MarkMessage("m2", "dropped", 3)]
