@@ -6,6 +6,7 @@ import socket
 import subprocess
 import tempfile
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -392,7 +393,7 @@ def test_where_the_folder_of_temporary_files_is_closed_that_is_told(world: World
 
 
 def test_a_file_that_a_command_made_in_its_own_tmp_is_not_said_to_be_missing(world: World) -> None:
-    theirs = f"/tmp/agent-theirs-{os.getpid()}"
+    theirs = f"/tmp/{uuid4().hex}"  # like no other name there
     world.script(
         shell(f"echo x > {theirs}"),
         Reply(calls=(Call("read_file", {"path": theirs}), Call("read_file", {"path": f"{theirs}-not"}))),
