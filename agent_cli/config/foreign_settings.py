@@ -20,6 +20,10 @@ _CUT_OFF = "Input data was truncated"
 DEEPEST = 64
 """Most levels of a value."""
 _LAST_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])", re.DOTALL)
+_MOST_PARTS = 64
+_NAME = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_NAME}[ \t]*+\.[ \t]*+){{{_MOST_PARTS}}}")
+"""The library needs quadratic time for the parts of a key."""
 
 
 def settings_in(path: Path, most_bytes: int) -> dict[str, Any]:
@@ -92,12 +96,6 @@ def _inside(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
-
-
-_MOST_PARTS = 64
-_NAME = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
-_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_NAME}[ \t]*+\.[ \t]*+){{{_MOST_PARTS}}}")
-"""The library needs quadratic time for the parts of a key."""
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:

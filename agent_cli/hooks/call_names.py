@@ -373,9 +373,6 @@ def _relative(call: ToolCallFacts, path: Any) -> str:
     return before if path == _absolute(call, before) or not isinstance(path, str) else path
 
 
-"""Maximum size of a file whose content a hook gets; of a longer one, it gets the beginning."""
-
-
 def call_input(hook: Hook, call: ToolCallFacts, named: NamedCall, result: Mapping[str, Any]) -> Json:
     """Return the fields about a call in the form that the hook's agent documents: programs such as `jq` fail on a
     text where they expect an object.

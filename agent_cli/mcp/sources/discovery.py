@@ -25,6 +25,7 @@ from ..types.definition import OAuthSettings, ServerDefinition, Transport
 from .formats import FormatError, claude, codex, codex_json, cursor, gemini, of_plugin, opencode, without_effect
 
 _MAX_BYTES = 32_000_000
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OTHER = re.compile(r"[^A-Za-z0-9_.-]")
 """Characters not allowed in server names: a slash would make `a/b` a tool of `a` in rules, and `*` a pattern."""
 _LONGEST_NAME = 64
@@ -369,9 +370,6 @@ def _effects(name: str, server: McpServer) -> Iterator[str]:
 def _shown_path(path: Path) -> str:
     home = str(home_dir())
     return f"~{str(path)[len(home) :]}" if str(path).startswith(f"{home}/") else str(path)
-
-
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def _definition(name: str, server: McpServer, env: Mapping[str, str], root: Path, source: str) -> ServerDefinition:

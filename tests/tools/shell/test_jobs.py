@@ -184,16 +184,19 @@ async def test_a_job_that_an_earlier_run_was_asked_to_keep_is_said_to_be_out_of_
 async def test_who_keeps_a_server_in_the_sandbox_is_told_that_nothing_connects_to_it(
     context: ToolContext, tmp_path: Path
 ) -> None:
-    if not (await measure(context.processes, tmp_path)).shares_network:
-        pytest.skip("commands share no network here")
+    """Where commands share no network of their own, it is open to all, and nobody is told so."""
+    shares = (await measure(context.processes, tmp_path)).shares_network
     server = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); s.accept()"
     confined = Confinement(writable=(str(context.workspace.root),), tmp=str(tmp_path))
-    job = context.jobs.add("serve", *await _started(context, ["python3", "-c", server], confined), 0.0)
-    while not (port := job.log.unread().strip()):
-        await asyncio.sleep(0.01)
+    started = await _started(context, ["python3", "-c", server], confined if shares else None)
+    job = context.jobs.add("serve", *started, 0.0)
+    async with asyncio.timeout(60):
+        while not (port := job.log.unread().strip()):
+            await asyncio.sleep(0.01)
     job.keep()
     (said,) = context.jobs.last_words()
-    assert said.endswith(f"ends it. Nothing can connect to port {port} then, which is open in the sandbox only.")
+    closed = f"ends it. Nothing can connect to port {port} then, which is open in the sandbox only."
+    assert said.endswith(closed) is shares
     await job.stop()
 
 
