@@ -3,7 +3,7 @@ command line, the gravest are given."""
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,6 +22,7 @@ from agent_cli.protocol.actions import (
 )
 from agent_cli.protocol.paths import is_inside
 
+from .rules.path_verdict import Policy, is_scratch
 from .rules.secret_paths import is_secret
 from .shell.destructive import INTERPRETERS, written_targets
 from .shell.parser import SimpleCommand, Unsure, is_chain, parse
@@ -98,25 +99,20 @@ _GRAVITY = (
 
 _MOST_PLACES = 8
 """Number of directories considered, if it is not certain where a command runs."""
-IsScratch = Callable[[str], bool]
-"""Returns True for a path among the command's own temporary files."""
 
 
-def risk(
-    action: Action,
-    is_scratch: IsScratch = lambda path: False,
-    resolve: Callable[[str], str] = os.path.normpath,
-) -> str:
-    """Return the worst the action could do, in one line without a full stop. `resolve` returns the real path of an
-    absolute one."""
+def risk(action: Action, policy: Policy, *, is_confined: bool = False) -> str:
+    """Return the worst the action could do, in one line without a full stop. `is_confined`: a command runs in the
+    sandbox, with temporary files of its own."""
     match action:
         case ReadPath(path=path, shown=shown):
             secret = ", and it usually holds secrets" if is_secret(path) else ""
             return f"shows {shown} to the model's provider{secret}"
-        case WritePath(shown=shown):
-            return f"changes {shown}; undo restores it if it is in the workspace"
+        case WritePath(path=path, shown=shown):
+            restores = "undo restores it" if is_inside(path, policy.roots) else "undo does not restore that"
+            return f"changes {shown}; {restores}"
         case RunCommand(command=command, cwd=cwd):
-            return _of_line(command, _Place(cwd, cwd, resolve), is_scratch, 0)
+            return _of_line(command, _Place(cwd, cwd, policy, is_confined), 0)
         case SendInput(command=command):
             return f"does whatever `{command}` does with this input"
         case StopCommand(command=command):
@@ -136,7 +132,8 @@ class _Place(NamedTuple):
     folder: str
     start: str
     """Where the line began."""
-    resolve: Callable[[str], str]
+    policy: Policy
+    is_confined: bool
 
     def entered(self, argv: Sequence[str]) -> "_Place":
         """Return the place after a change of directory.
@@ -154,17 +151,20 @@ class _Place(NamedTuple):
         return os.path.normpath(word if word[:1] == "~" else os.path.join(self.folder, word))
 
     def is_inside(self, word: str) -> bool:
-        """Return True if a word names something in the folder where the line began. Links on the way to it count,
-        but not one that it names: deleting that leaves its target alone."""
-        if self.path(word)[:1] == "~":
-            return False
-        folder, name = os.path.split(os.path.join(self.folder, word.rstrip("/") or word))
-        path = os.path.join(self.resolve(folder), name)
-        path = self.resolve(path) if name in (".", "..") else path
-        return is_inside(path, (self.resolve(self.start),))
+        """Return True if a word names something in the workspace. Links on the way to it count, but not one that
+        it names: deleting that leaves its target alone."""
+        named = word if word[:1] == "~" else os.path.join(self.folder, word)
+        parent, name = os.path.split(named.rstrip("/") or named)
+        if not parent or name in ("", ".", ".."):
+            return is_inside(self.policy.resolve(named, "/"), self.policy.roots)
+        return is_inside(os.path.join(self.policy.resolve(parent, "/"), name), self.policy.roots)
+
+    def is_scratch(self, word: str) -> bool:
+        """Return True if a word names temporary files of the command's sandbox."""
+        return self.is_confined and is_scratch(self.path(word), self.policy)
 
 
-def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str:
+def _of_line(line: str, place: _Place, depth: int) -> str:
     found = []
     deleted: dict[_Place, list[str]] = {}
     places = outside = [place]  # more than one if a `cd` may have failed
@@ -184,8 +184,8 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str
                         deleted.setdefault(here, []).extend(w for w in command.argv[1:] if w[:1] != "-")
                     else:
                         found.append(_of_command(command, at < last or bool(each.scripts)))
-                found += [_of_line(script, here, is_scratch, depth + 1) for script in each.scripts]
-                found += _of_started(each.commands, here, is_scratch, depth + 1)
+                found += [_of_line(script, here, depth + 1) for script in each.scripts]
+                found += _of_started(each.commands, here, depth + 1)
             if any(program(command) in ("cd", "pushd", "popd") for command in each.commands):
                 entered = [here.entered(part.argv) for here in places]
                 is_sure = is_one_chain and part.operator == "&&" and not part.negated and not part.block
@@ -196,7 +196,7 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str
                 outside = outside if part.subshell else places
     except Unsure as doubt:
         return f"not known in advance ({doubt}): anything this user may do"
-    found += [_deletes([*dict.fromkeys(words)], here, is_scratch) for here, words in deleted.items()]
+    found += [_deletes([*dict.fromkeys(words)], here) for here, words in deleted.items()]
     said = [each for each in dict.fromkeys(found) if each]
     if not said:
         return _READS
@@ -204,18 +204,15 @@ def _of_line(line: str, place: _Place, is_scratch: IsScratch, depth: int) -> str
     return "; also ".join(said[:2])
 
 
-def _of_started(commands: Sequence[SimpleCommand], place: _Place, is_scratch: IsScratch, depth: int) -> list[str]:
+def _of_started(commands: Sequence[SimpleCommand], place: _Place, depth: int) -> list[str]:
     """Return what is to be added about what commands such as `uv run` start.
 
     Raises:
         Unsure: too many words may begin a command.
     """
     started = all_started_by(commands)
-    found = [
-        _deletes([], place, is_scratch) if _is_deletion(one) else _of_command(one, False)
-        for one in started.commands
-    ]
-    found += [_of_line(script, place, is_scratch, depth) for script in started.scripts]
+    found = [_deletes([], place) if _is_deletion(one) else _of_command(one, False) for one in started.commands]
+    found += [_of_line(script, place, depth) for script in started.scripts]
     return [each for each in found if not each.startswith(("runs", _READS))]
 
 
@@ -268,14 +265,14 @@ def _of_command(command: SimpleCommand, runs_another: bool) -> str:
 _COVERED = "undo restores it, but for large ignored folders such as node_modules"
 
 
-def _deletes(words: list[str], place: _Place, is_scratch: IsScratch) -> str:
+def _deletes(words: list[str], place: _Place) -> str:
     if not words:
         return "deletes whatever it is given"
     away = [word for word in words if not place.is_inside(word)]
-    own = [word for word in away if is_scratch(place.path(word))]
+    own = [word for word in away if place.is_scratch(word)]
     if gone := [word for word in away if word not in own]:
         shown = gone if place.folder == place.start else [*map(place.path, gone)]
-        return f"deletes {_listed(shown)} outside {place.start}; undo does not restore that"
+        return f"deletes {_listed(shown)} outside the workspace; undo does not restore that"
     words = [word for word in words if word not in own]
     if not words:
         return f"deletes {_listed(own)}, temporary files of the sandbox"

@@ -137,4 +137,4 @@ def test_every_verdict_names_what_decided_and_every_risk_is_one_line() -> None:
         for mode in MODES:
             verdict = authorize(action, ruled(mode=mode))
             assert verdict.rule and (isinstance(verdict, Allow) or verdict.reason), entry
-        assert 0 < len(risk(action)) < 400 and "\n" not in risk(action), entry
+        assert 0 < len(told := risk(action, ruled())) < 400 and "\n" not in told, entry

@@ -38,4 +38,4 @@ def test_what_strangers_say_is_not_remembered_unasked(mode: str) -> None:
 
 
 def test_the_person_is_told_what_it_could_do() -> None:
-    assert "later" in risk(USER) and "user" in risk(USER)
+    assert "later" in risk(USER, ruled()) and "user" in risk(USER, ruled())

@@ -3,10 +3,14 @@
 import os
 from pathlib import Path
 
+import msgspec
+
 from agent_cli.policy.risk import risk
 from agent_cli.protocol.actions import CallExternal, Fetch, ReadPath, RunCommand, SendInput, StopCommand, WritePath
-from tests.policy.test_authorize import ROOT
+from tests.policy.test_authorize import ROOT, policy
 from tests.rows import each_row
+
+POLICY = policy()
 
 
 @each_row(
@@ -17,8 +21,8 @@ from tests.rows import each_row
             "rm -rf build",
             f"deletes build below {ROOT}; undo restores it, but for large ignored folders such as node_modules",
         ),
-        ("rm -rf ~/x", f"deletes ~/x outside {ROOT}; undo does not restore that"),
-        ("rm -rf ../x a", f"deletes ../x outside {ROOT}; undo does not restore that"),
+        ("rm -rf ~/x", "deletes ~/x outside the workspace; undo does not restore that"),
+        ("rm -rf ../x a", "deletes ../x outside the workspace; undo does not restore that"),
         (
             "find . -delete",
             f"deletes . below {ROOT}; undo restores it, but for large ignored folders such as node_modules",
@@ -92,25 +96,26 @@ from tests.rows import each_row
     ],
 )
 def test_a_command_is_told_by_the_gravest_it_could_do(command: str, said: str) -> None:
-    assert risk(RunCommand(command, ROOT)) == said
+    assert risk(RunCommand(command, ROOT), POLICY) == said
 
 
 def test_other_actions_have_their_line_too() -> None:
-    assert "usually holds secrets" in risk(ReadPath(f"{ROOT}/.env", ".env"))
-    assert risk(ReadPath(f"{ROOT}/a", "a")) == "shows a to the model's provider"
-    assert risk(WritePath(f"{ROOT}/a", "a")).startswith("changes a; undo")
-    assert "carries data" in risk(Fetch("https://x.example/?q=1", "x.example"))
-    assert "carries data" not in risk(Fetch("https://x.example/", "x.example"))
-    assert "db" in risk(CallExternal("db", "query")) and "bash" in risk(SendInput("bash", "x"))
-    assert "make" in risk(StopCommand("make"))
+    assert "usually holds secrets" in risk(ReadPath(f"{ROOT}/.env", ".env"), POLICY)
+    assert risk(ReadPath(f"{ROOT}/a", "a"), POLICY) == "shows a to the model's provider"
+    assert risk(WritePath(f"{ROOT}/a", "a"), POLICY) == "changes a; undo restores it"
+    assert risk(WritePath("/other/a", "/other/a"), POLICY) == "changes /other/a; undo does not restore that"
+    assert "carries data" in risk(Fetch("https://x.example/?q=1", "x.example"), POLICY)
+    assert "carries data" not in risk(Fetch("https://x.example/", "x.example"), POLICY)
+    assert "db" in risk(CallExternal("db", "query"), POLICY) and "bash" in risk(SendInput("bash", "x"), POLICY)
+    assert "make" in risk(StopCommand("make"), POLICY)
 
 
 @each_row(
     ("command", "said"),
     [
         ("rm -rf /tmp/foo", "deletes /tmp/foo, temporary files of the sandbox"),
-        ("rm -rf /tmp/foo /etc/x", f"deletes /etc/x outside {ROOT}; undo does not restore that"),
-        ("cd /tmp && rm -rf ../home/x", f"deletes /home/x outside {ROOT}; undo does not restore that"),
+        ("rm -rf /tmp/foo /etc/x", "deletes /etc/x outside the workspace; undo does not restore that"),
+        ("cd /tmp && rm -rf ../home/x", "deletes /home/x outside the workspace; undo does not restore that"),
         (
             "rm -rf build /tmp/foo",
             f"deletes build below {ROOT}; undo restores it, but for large ignored folders such as node_modules",
@@ -118,8 +123,8 @@ def test_other_actions_have_their_line_too() -> None:
     ],
 )
 def test_the_private_tmp_of_the_sandbox_is_not_that_of_the_machine(command: str, said: str) -> None:
-    assert risk(RunCommand(command, ROOT), lambda path: path.startswith("/tmp/")) == said
-    assert "temporary files of the sandbox" not in risk(RunCommand(command, ROOT))
+    assert risk(RunCommand(command, ROOT), policy(sandboxed=True), is_confined=True) == said
+    assert "temporary files of the sandbox" not in risk(RunCommand(command, ROOT), POLICY)
 
 
 COVERED = "undo restores it, but for large ignored folders such as node_modules"
@@ -130,22 +135,22 @@ COVERED = "undo restores it, but for large ignored folders such as node_modules"
     [
         ("cd build && rm -rf *", f"deletes * below {ROOT}/build; {COVERED}"),
         ("cd build\nrm -rf *", f"deletes * below {ROOT}/build; {COVERED}; also deletes * below {ROOT}; {COVERED}"),
-        ("cd .. && rm -rf x", f"deletes /w/x outside {ROOT}; undo does not restore that"),
-        ("cd ..; rm -rf x", f"deletes /w/x outside {ROOT}; undo does not restore that; also deletes x below {ROOT}; {COVERED}"),
-        ("! cd .. && rm x", f"deletes /w/x outside {ROOT}; undo does not restore that; also deletes x below {ROOT}; {COVERED}"),
-        ("cd .. && ls || rm x", f"deletes /w/x outside {ROOT}; undo does not restore that; also deletes x below {ROOT}; {COVERED}"),
-        ("if ls; then cd ..; fi && rm x", f"deletes /w/x outside {ROOT}; undo does not restore that; also deletes x below {ROOT}; {COVERED}"),
-        ("for f in a; do ls; done && cd .. && rm x", f"deletes /w/x outside {ROOT}; undo does not restore that"),
+        ("cd .. && rm -rf x", "deletes /w/x outside the workspace; undo does not restore that"),
+        ("cd ..; rm -rf x", f"deletes /w/x outside the workspace; undo does not restore that; also deletes x below {ROOT}; {COVERED}"),
+        ("! cd .. && rm x", f"deletes /w/x outside the workspace; undo does not restore that; also deletes x below {ROOT}; {COVERED}"),
+        ("cd .. && ls || rm x", f"deletes /w/x outside the workspace; undo does not restore that; also deletes x below {ROOT}; {COVERED}"),
+        ("if ls; then cd ..; fi && rm x", f"deletes /w/x outside the workspace; undo does not restore that; also deletes x below {ROOT}; {COVERED}"),
+        ("for f in a; do ls; done && cd .. && rm x", "deletes /w/x outside the workspace; undo does not restore that"),
         ("cd a && cd .. && rm x", f"deletes x below {ROOT}; {COVERED}"),
         ("(cd .. && ls); rm x", f"deletes x below {ROOT}; {COVERED}"),
-        ("cd .. && (ls) && rm x", f"deletes /w/x outside {ROOT}; undo does not restore that"),
-        ("cd ~/x && rm a", f"deletes ~/x/a outside {ROOT}; undo does not restore that"),
-        ("cd /etc && sh -c 'rm x'", f"deletes /etc/x outside {ROOT}; undo does not restore that"),
-        ("for d in a ../b; do rm -rf $d; done", f"deletes ../b outside {ROOT}; undo does not restore that"),
-        ("for d in a b c; do make $d; rm -rf ../$d; done", f"deletes ../a, ../b, ../c outside {ROOT}; undo does not restore that; also runs code of this project: make a"),
-        ("cd sub && ls; rm ../x", f"deletes ../x outside {ROOT}; undo does not restore that; also deletes ../x below {ROOT}/sub; {COVERED}"),
-        ("ls || cd sub && rm ../x", f"deletes ../x outside {ROOT}; undo does not restore that; also deletes ../x below {ROOT}/sub; {COVERED}"),
-        ("! cd sub && rm ../x", f"deletes ../x outside {ROOT}; undo does not restore that; also deletes ../x below {ROOT}/sub; {COVERED}"),
+        ("cd .. && (ls) && rm x", "deletes /w/x outside the workspace; undo does not restore that"),
+        ("cd ~/x && rm a", "deletes ~/x/a outside the workspace; undo does not restore that"),
+        ("cd /etc && sh -c 'rm x'", "deletes /etc/x outside the workspace; undo does not restore that"),
+        ("for d in a ../b; do rm -rf $d; done", "deletes ../b outside the workspace; undo does not restore that"),
+        ("for d in a b c; do make $d; rm -rf ../$d; done", "deletes ../a, ../b, ../c outside the workspace; undo does not restore that; also runs code of this project: make a"),
+        ("cd sub && ls; rm ../x", f"deletes ../x outside the workspace; undo does not restore that; also deletes ../x below {ROOT}/sub; {COVERED}"),
+        ("ls || cd sub && rm ../x", f"deletes ../x outside the workspace; undo does not restore that; also deletes ../x below {ROOT}/sub; {COVERED}"),
+        ("! cd sub && rm ../x", f"deletes ../x outside the workspace; undo does not restore that; also deletes ../x below {ROOT}/sub; {COVERED}"),
         ("cd a; cd b; cd c; cd d; rm -rf ../../x", "not known in advance (several changes of directory that may fail): anything this user may do"),
         ("rm x; curl y; sh -c 'rm $z'", f"not known in advance (a variable or substitution): anything this user may do; also deletes x below {ROOT}; {COVERED}"),
         ("eval " * 1900 + "ls", "not known in advance (shells inside shells): anything this user may do"),
@@ -155,16 +160,23 @@ COVERED = "undo restores it, but for large ignored folders such as node_modules"
     ],
 )  # fmt: skip
 def test_what_is_deleted_is_said_where_the_command_runs(command: str, said: str) -> None:
-    assert risk(RunCommand(command, ROOT)) == said
+    assert risk(RunCommand(command, ROOT), POLICY) == said
+
+
+def test_the_whole_workspace_is_restored_wherever_in_it_the_command_runs() -> None:
+    below = RunCommand("rm -r ../x ~/work/y ..", f"{ROOT}/sub")
+    several = msgspec.structs.replace(POLICY, roots=(ROOT, "/home/u/work"))
+    assert risk(below, several) == f"deletes ../x, ~/work/y, .. below {ROOT}/sub; {COVERED}"
+    assert risk(below, POLICY) == "deletes ~/work/y outside the workspace; undo does not restore that"
 
 
 @each_row(
     ("command", "said"),
     [
-        ("cd link && rm -rf x", "deletes {root}/link/x outside {root}; undo does not restore that"),
-        ("rm -rf link/x", "deletes link/x outside {root}; undo does not restore that"),
-        ("rm -rf link/../x", "deletes link/../x outside {root}; undo does not restore that"),
-        ("rm -rf link/*", "deletes link/* outside {root}; undo does not restore that"),
+        ("cd link && rm -rf x", "deletes {root}/link/x outside the workspace; undo does not restore that"),
+        ("rm -rf link/x", "deletes link/x outside the workspace; undo does not restore that"),
+        ("rm -rf link/../x", "deletes link/../x outside the workspace; undo does not restore that"),
+        ("rm -rf link/*", "deletes link/* outside the workspace; undo does not restore that"),
         ("rm link", "deletes link below {root}; {covered}"), ("cd sub && rm -rf ../x", "deletes ../x below {root}/sub; {covered}"),
     ],
 )  # fmt: skip
@@ -173,5 +185,8 @@ def test_what_is_deleted_through_a_link_is_said_where_it_leads(tmp_path: Path, c
     (root / "sub").mkdir(parents=True)
     (tmp_path / "other").mkdir()
     (root / "link").symlink_to(tmp_path / "other")
-    told = risk(RunCommand(command, str(root)), resolve=os.path.realpath)
+    in_place = msgspec.structs.replace(
+        POLICY, roots=(str(root),), resolve=lambda word, cwd: os.path.realpath(os.path.join(cwd, word))
+    )
+    told = risk(RunCommand(command, str(root)), in_place)
     assert told == said.format(root=root, covered=COVERED)

@@ -23,7 +23,6 @@ from agent_cli.engine.permissions.sandbox_profile import SandboxProfiles
 from agent_cli.policy.authorize import Policy, authorize, judged_parts
 from agent_cli.policy.risk import risk
 from agent_cli.policy.rule_examples import Example, Problem, check, decision
-from agent_cli.policy.rules.path_verdict import is_scratch
 from agent_cli.policy.rules.rule import BUILT_IN_PLACE, Effect, RuleError, parse_rule, split_rules
 from agent_cli.protocol.actions import (
     Action,
@@ -185,12 +184,7 @@ def _details(action: Action, verdict: Verdict, policy: Policy) -> list[str]:
         parts = judged_parts(action, policy)
         lines += [f"{shown}: {in_words(each)}" for shown, each in parts] if len(parts) > 1 else []
     is_confined = not isinstance(verdict, Deny) and verdict.reach != "outside"
-    worst = risk(
-        action,
-        lambda path: is_confined and is_scratch(path, policy),
-        lambda path: policy.resolve(path, policy.root),
-    )
-    lines.append(f"at worst: {worst}")
+    lines.append(f"at worst: {risk(action, policy, is_confined=is_confined)}")
     return lines
 
 

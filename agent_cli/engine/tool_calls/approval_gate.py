@@ -209,17 +209,9 @@ class ApprovalGate:
 
     def _risk(self, pending: PendingCall, reach: Reach) -> str:
         from agent_cli.policy.risk import risk
-        from agent_cli.policy.rules.path_verdict import is_scratch
 
         policy = self._permissions.policy()
-        risks = (
-            risk(
-                action,
-                lambda path: reach != "outside" and is_scratch(path, policy),
-                lambda path: policy.resolve(path, policy.root),
-            )
-            for action in pending.authorized.actions
-        )
+        risks = (risk(action, policy, is_confined=reach != "outside") for action in pending.authorized.actions)
         return "; ".join(dict.fromkeys(filter(None, risks)))
 
     async def is_as_approved(self, pending: PendingCall) -> bool:

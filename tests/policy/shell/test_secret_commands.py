@@ -66,4 +66,4 @@ def test_only_a_rule_that_names_the_secret_allows_it(rule: str, line: str) -> No
 def test_the_question_offers_that_rule_and_says_what_is_at_stake() -> None:
     asked = run("gh auth token", ruled(mode="yolo", sandboxed=True))
     assert isinstance(asked, Ask) and asked.grant == "outside(gh auth token)"
-    assert risk(RunCommand("gh auth token", "/work")) == "shows a secret to the model's provider"
+    assert risk(RunCommand("gh auth token", "/work"), ruled()) == "shows a secret to the model's provider"
