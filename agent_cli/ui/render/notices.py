@@ -23,7 +23,7 @@ def render_notice(event: Plain, theme: Theme, width: int) -> list[str]:
         case ev.SessionStarted():
             return _banner(event, theme, width)
         case ev.PlanUpdated():
-            return [theme.paint("strong", "Plan"), *lines.plan(event.items, theme, width)]
+            return lines.plan(event.items, theme, width)
         case ev.Notice():
             return warning(event.text, theme, width) if event.level == "warning" else note(event.text, width)
         case ev.Restored():

@@ -278,7 +278,7 @@ class Renderer:
                     self._void()
                     self.live.retry = None
                 if rows := notices.render_notice(event, self._theme, self._width()):
-                    self._print("other", rows)
+                    self._print("tool" if isinstance(event, ev.PlanUpdated) else "other", rows)
 
     def _shows_already(self, event: ev.SettingsChanged) -> bool:
         """Return True if only the mode has changed, which the status line shows."""

@@ -663,8 +663,11 @@ def test_undo_tells_no_counts_it_does_not_know_and_folds_long_lists() -> None:
 
 
 def test_a_plan_is_a_check_list() -> None:
-    out = shown(ev.PlanUpdated(items=(PlanItem("one", "done"), PlanItem("two"))))
-    assert "☑ one" in out and "☐ two" in out
+    done = ev.ToolCallFinished(
+        call_id="1", tool="update_plan", title="1 of 2 done", label="Plan", status="ok", text="", duration_s=0.0
+    )
+    out = shown(done, ev.PlanUpdated(items=(PlanItem("one", "done"), PlanItem("two"))))
+    assert out == "● Plan 1 of 2 done\n  ☑ one\n  ☐ two\n"
 
 
 @pytest.mark.parametrize(
@@ -716,4 +719,4 @@ def test_the_banner_leaves_the_mechanism_out_where_a_row_is_too_short() -> None:
 
 def test_a_long_step_of_the_plan_keeps_its_indent() -> None:
     out = shown(ev.PlanUpdated(items=(PlanItem("word " * 15), PlanItem("two"))))
-    assert out == f"Plan\n  ☐ {'word ' * 11}".rstrip() + "\n    word word word word\n  ☐ two\n"
+    assert out == f"  ☐ {'word ' * 11}".rstrip() + "\n    word word word word\n  ☐ two\n"
