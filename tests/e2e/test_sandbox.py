@@ -241,6 +241,8 @@ def test_a_background_job_outlives_its_command_and_can_be_reached(world: World) 
 def test_how_to_stop_a_background_command_that_others_do_not_see_is_told(world: World) -> None:
     started, looked = in_auto_edit(world, "sleep 60 > /dev/null 2>&1 &", "pgrep -x sleep || echo unseen")
     assert "stop it with the tool jobs" in started and looked.startswith("unseen")
+    displayed = world.records("tool_result")[0]["display"]  # the user has /jobs
+    assert "as job 1" in displayed and "with the tool" not in displayed
 
 
 @pytest.mark.parametrize("before", EACH_SANDBOX)

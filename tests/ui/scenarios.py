@@ -241,6 +241,7 @@ def housekeeping() -> Iterator[Step]:
         PlanItem("mend the total", "in_progress"),
         PlanItem("test it", "pending"),
     )
+    yield from _called("p1", "update_plan", "1 of 3 done", label="Plan")
     yield ev.PlanUpdated(items=items)
     yield ev.Attached(name="src/basket.py", kind="file", tokens=210)
     yield ev.Compacted(

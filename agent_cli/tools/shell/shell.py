@@ -123,6 +123,9 @@ class Shell(BasicTool):
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
         model = [*person, *_place(context, lost, ended), *_kept_output(params.command, start, context)]
+        is_unseen = start.bounds is not None and context.processes.enforced_level.mechanism == "bubblewrap"
+        if job is not None and is_unseen:
+            model.append("kill, pkill and lsof in other commands do not see it: stop it with the tool jobs")
         if context.leaves:
             model.append(_left(altered))
         output = log.text().rstrip("\n") or "(no output)"
@@ -248,11 +251,8 @@ def _news(job: Job | None, ended: bool, start: StartedCommand, context: ToolCont
     if job is not None:
         what = "a process it started is still running" if ended else "it continues"
         yield f"{what} as job {job.id}, until it is stopped or the session ends: see jobs"
-        level = context.processes.enforced_level
-        if start.bounds is not None and level.mechanism == "bubblewrap":
-            yield "kill, pkill and lsof in other commands do not see it: stop it with the tool jobs"
         own_network = start.bounds is not None and start.bounds.network == "none"
-        if own_network and not level.shares_network:
+        if own_network and not context.processes.enforced_level.shares_network:
             yield "no other command can connect to a server in its sandbox"
 
 
