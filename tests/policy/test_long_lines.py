@@ -18,6 +18,7 @@ _UNREAD: dict[str, tuple[Made, int]] = {
     "words": (lambda n: "echo $X " + " ".join(f"w{number}" for number in range(n)), 1_000),
     "letters": (lambda n: "echo $X -" + "r" * n, 5_000),
     "slashes": (lambda n: "echo $X |" + "/a" * n, 1_900),
+    "runs": (lambda n: "uv run -a " * n + "$X", 100),
     "globs": (lambda n: "echo $X " + " ".join(f"a{number}*" for number in range(n)), 250),
 }
 _READ: dict[str, tuple[Made, int]] = {

@@ -5,6 +5,7 @@ can make it ask, and finding nothing proves nothing."""
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 
 from agent_cli.protocol.lazy_regex import lazy_regex
 
@@ -24,6 +25,8 @@ _BEFORE = frozenset("! { do then else elif if while until time".split())
 """Words before a command."""
 _RUN = ("run", "foreach")
 """Words of git's before a command: `git bisect run`."""
+_MOST_RUN = 9
+"""Number of such words in a command after which a command is looked for."""
 _HERE_DOCUMENT = lazy_regex(r"<<-?\s{0,9}[\"'\\]?(\w+)")
 _FOLDER = r"(?:/|~/|\$\{?HOME\}?/)[\w./@+-]{1,200}"
 """A folder on the PATH that is the same everywhere. Later verdicts know what it has added to the PATH."""
@@ -95,15 +98,15 @@ def _runs(line: str, matches: Callable[[SimpleCommand], bool], depth: int) -> bo
 def _with_started(command: SimpleCommand) -> tuple[list[SimpleCommand], list[str]]:
     """Return a command with those that it runs, and the lines that these pass to a shell: if that is not certain,
     all that its words may hold."""
-    scripts = []
-    if program(command) not in QUOTE or program(command) == "git":
-        scripts = [word for word in command.argv if re.search(r"\s", word)]
-        scripts += [" ".join(command.argv[at:]) for at, word in enumerate(command.argv, 1) if word in _RUN]
     with suppress(Unsure):
         first = unwrap(command)
         started = all_started_by(first.commands)
         return [*first.commands, *started.commands], [*first.scripts, *started.scripts]
-    return [command], scripts
+    if program(command) in QUOTE and program(command) != "git":
+        return [command], []
+    after_run = (at for at, word in enumerate(command.argv, 1) if word in _RUN)
+    scripts = [word for word in command.argv if re.search(r"\s", word)]
+    return [command], scripts + [" ".join(command.argv[at:]) for at in islice(after_run, _MOST_RUN)]
 
 
 def _commands(line: str) -> Iterator[SimpleCommand]:
