@@ -7,7 +7,7 @@ import pytest
 from agent_cli.engine.model_calls.caller import ModelCall
 from agent_cli.engine.model_calls.limits import Bounds
 from agent_cli.model.transport.retry import RetryPolicy
-from agent_cli.model.types.base import Model, ModelError, Prices, TextPiece, TextWasThought
+from agent_cli.model.types.base import Model, ModelError, ModelRequest, Prices, TextPiece, TextWasThought
 from agent_cli.protocol.events import (
     AnswerCompleted,
     FellBack,
@@ -101,6 +101,24 @@ async def test_a_message_the_provider_refuses_is_left_out_once(tmp_path: Path) -
         assert isinstance(held, UserMessage) and not held.images and "cannot process image" in held.text
         assert isinstance(await it.prompt("on"), TurnCompleted)
         model.check()
+
+
+async def test_the_largest_images_are_left_out_of_a_request_that_is_too_large(tmp_path: Path) -> None:
+    def gateway(request: ModelRequest) -> Reply:
+        size = sum(len(image.data) for message in request.messages for image in getattr(message, "images", ()))
+        return fail("too_large", "413 Request Entity Too Large", status=413) if size > 100 else say("ok")
+
+    small, large = Image("image/png", "aGk=" * 20), Image("image/png", "aGk=" * 30)
+    model = ScriptedModel(then=gateway)
+    async with engine(tmp_path, model=model) as it:
+        for text, picture in (("first", small), ("second", large), ("third", small)):
+            end = await it.do(UserInput(text, images=(picture,)))
+            assert isinstance(end, TurnCompleted) and end.text == "ok"
+        users = [each for each in model.requests[-1].messages if isinstance(each, UserMessage)]
+        assert [len(user.images) for user in users] == [0, 0, 1]
+        assert users[1].text == "second\n[Its images cannot be sent: the request would be too large]"
+        assert any("The images of the message “second” are left out" in notice.text for notice in it.of(Notice))
+        assert len(model.requests) == 5
 
 
 async def test_a_message_refused_again_ends_the_turn(tmp_path: Path) -> None:
