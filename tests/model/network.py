@@ -12,6 +12,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, Self
 
@@ -93,11 +94,11 @@ class Listener:
 class Tls(Listener):
     """TLS in front of a plain server, with a certificate of `authority` for `name`."""
 
-    def __init__(self, port: int, authority: trustme.CA, name: str) -> None:
+    def __init__(self, port: int, authority: trustme.CA, name: str, not_after: datetime | None = None) -> None:
         super().__init__()
         self._behind = port
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert(name).configure_cert(self.context)
+        authority.issue_cert(name, not_after=not_after).configure_cert(self.context)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _relay((reader, writer), await asyncio.open_connection("127.0.0.1", self._behind))

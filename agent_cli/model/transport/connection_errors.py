@@ -8,7 +8,7 @@ from typing import Literal
 
 from agent_cli.net.certificates import unreadable
 from agent_cli.net.proxies import BadProxy, Proxy, proxy_for
-from agent_cli.protocol.hints import Hint
+from agent_cli.protocol.hints import Hint, HintKind
 
 from ..types.base import ErrorKind, ModelError
 
@@ -16,6 +16,13 @@ Hop = Literal["address", "dns", "tcp", "proxy", "tls", "http"]
 """The hops of a request in order."""
 
 _TEMPORARY = frozenset({502, 503, 504})
+_CERTIFICATE_HINTS: dict[int, HintKind] = {
+    9: "certificate_date",  # not valid yet
+    10: "certificate_date",  # expired
+    62: "certificate_name",
+    64: "certificate_name",  # the host is an IP address
+}
+"""By OpenSSL's code (`X509_V_ERR_…`); for others the authority is unknown."""
 
 
 class Unreachable(ModelError):
@@ -83,8 +90,8 @@ def proxy_broke(reason: str, via: Proxy) -> Unreachable:
     return Unreachable("connection", message, "proxy", Hint("not_a_proxy", via.source))
 
 
-def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:
-    """Return the error for a server certificate that is not trusted."""
+def untrusted(host: str, reason: str, issuer: str = "", *, code: int = 0) -> Unreachable:
+    """Return the error for a server certificate that is not trusted. `code` is OpenSSL's."""
     by = f", issued by “{issuer}”," if issuer else ""
     missing = unreadable(os.environ)
     note = f" {' and '.join(missing)} cannot be read as certificates." if missing else ""
@@ -92,7 +99,7 @@ def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:
         "connection",
         f"the certificate of {host}{by} is not trusted: {reason}.{note}".replace("..", "."),
         "tls",
-        Hint("certificate"),
+        Hint(_CERTIFICATE_HINTS.get(code, "certificate")),
         lasting=True,
     )
 
@@ -153,7 +160,7 @@ def broken(error: BaseException, hop: Hop, host: str, place: str, via: Proxy | N
             case socket.gaierror():
                 return no_address(host, _words(cause), via)
             case ssl.SSLCertVerificationError():
-                return untrusted(host, cause.verify_message)
+                return untrusted(host, cause.verify_message, code=cause.verify_code)
             case ssl.SSLError():
                 return tls_broke(host, _words(cause))
     if hop == "tls":

@@ -162,7 +162,8 @@ class _Walk:
         except Unreachable as error:
             cause = error.__cause__
             if isinstance(cause, ssl.SSLCertVerificationError):
-                raise untrusted(self._server.host, cause.verify_message, await self._signer()) from cause
+                signer, code = await self._signer(), cause.verify_code
+                raise untrusted(self._server.host, cause.verify_message, signer, code=code) from cause
             raise
         version, certificate = stream.tls_facts()
         return f"{version}, the certificate is issued by “{issuer(certificate)}”"

@@ -111,6 +111,10 @@ _WORDS: dict[HintKind, _Words] = {
         "If your company signs its own certificates, name the file of its authority in SSL_CERT_FILE (instead of "
         "the system's authorities) or NODE_EXTRA_CA_CERTS (besides them)."
     ),
+    "certificate_date": _Words(
+        "Check the clock of this machine; otherwise whoever runs the server has to renew its certificate."
+    ),
+    "certificate_name": _Words("Use a host name in the base URL that the certificate is issued for."),
     "tls_blocked": _Words(
         "A firewall or proxy may be in between; check the port and that the server speaks https."
     ),

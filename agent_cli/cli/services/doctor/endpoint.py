@@ -79,10 +79,10 @@ class _Listed(msgspec.Struct, frozen=True):
 
 
 def _names(body: bytes) -> tuple[str, ...]:
-    """Return the names of the models that a server lists, in either format; none for other data."""
+    """Return the names of the models that a server lists, in either format or both; none for other data."""
     try:
         listed = decode_json(body, type=_Listed)
     except msgspec.DecodeError:
         return ()
     names = (entry.id or entry.name.removeprefix("models/") for entry in (*listed.data, *listed.models))
-    return tuple(name.removeprefix("models/") for name in names if name)
+    return tuple(dict.fromkeys(name.removeprefix("models/") for name in names if name))
