@@ -73,15 +73,24 @@ def proxy_refused(place: str, status: int, reason: str, via: Proxy) -> Unreachab
     """Return the error for a proxy that responds but refuses the request."""
     said = f"HTTP {status} {reason}".strip()
     if status == 407:
-        what = (
-            "does not accept the user name and password" if via.credentials else "wants a user name and password"
-        )
-        message = f"the proxy {via} {what} ({said})"
-        hint = Hint("proxy_login", via.source)
-    else:
-        message = f"the proxy {via} does not connect to {place} ({said})"
-        hint = Hint("proxy_forbids", place)
+        return proxy_login(said, via, status)
+    message = f"the proxy {via} does not connect to {place} ({said})"
+    hint = Hint("proxy_forbids", place)
     return Unreachable("connection", message, "proxy", hint, status=status, lasting=status not in _TEMPORARY)
+
+
+def proxy_login(said: str, via: Proxy, status: int | None = None) -> Unreachable:
+    """Return the error for a proxy that wants a user name and password, or others than it got."""
+    what = "does not accept the user name and password" if via.credentials else "wants a user name and password"
+    message, hint = f"the proxy {via} {what} ({said})", Hint("proxy_login", via.source)
+    return Unreachable("connection", message, "proxy", hint, status=status, lasting=True)
+
+
+def socks_refused(place: str, said: str, via: Proxy, *, forbidden: bool) -> Unreachable:
+    """Return the error for a SOCKS proxy that does not connect to the server: it must not, or it failed."""
+    message = f"the proxy {via} does not connect to {place} ({said})"
+    hint = Hint("proxy_forbids", place) if forbidden else Hint("check_server")
+    return Unreachable("connection", message, "proxy", hint, lasting=forbidden)
 
 
 def proxy_broke(reason: str, via: Proxy) -> Unreachable:

@@ -101,12 +101,12 @@ _WORDS: dict[HintKind, _Words] = {
         "Check that the server runs, host and port of the base URL, the network and any firewall or proxy."
     ),
     "proxy_login": _Words(
-        "Put them into {}: http://USER:PASSWORD@HOST:PORT, special characters percent-encoded."
+        "Put them into {}, before the host: USER:PASSWORD@HOST:PORT, special characters percent-encoded."
     ),
     "proxy_forbids": _Words(
         "Ask whoever runs the proxy to allow {}; hosts that need no proxy belong in NO_PROXY."
     ),
-    "not_a_proxy": _Words("Check that {} names an HTTP proxy: host, port and scheme."),
+    "not_a_proxy": _Words("Check scheme, host and port of the proxy in {}."),
     "certificate": _Words(
         "If your company signs its own certificates, name the file of its authority in SSL_CERT_FILE (instead of "
         "the system's authorities) or NODE_EXTRA_CA_CERTS (besides them)."
