@@ -1,10 +1,11 @@
-"""Errors for requests without an HTTP response: how far they got and what to do. The client and `agent doctor`
-share the wording."""
+"""Errors for requests without an HTTP response, or with a redirect: how far they got and what to do. The client
+and `agent doctor` share the wording."""
 
 import os
 import socket
 import ssl
 from typing import Literal
+from urllib.parse import urljoin
 
 from agent_cli.net.certificates import unreadable
 from agent_cli.net.proxies import BadProxy, Proxy, proxy_for
@@ -15,6 +16,7 @@ from ..types.base import ErrorKind, ModelError
 Hop = Literal["address", "dns", "tcp", "proxy", "tls", "http"]
 """The hops of a request in order."""
 
+_PLACE_CHARS = 500
 _TEMPORARY = frozenset({502, 503, 504})
 _CERTIFICATE_HINTS: dict[int, HintKind] = {
     9: "certificate_date",  # not valid yet
@@ -140,6 +142,19 @@ def too_slow(hop: Hop, place: str, limit_s: float, via: Proxy | None) -> Unreach
         ),
     }.get(hop, (f"no answer from {place}", Hint("check_connection")))
     return Unreachable("timeout", f"{message} within {limit_s:g} s", hop, hint)
+
+
+def redirected(base_url: str, path: str, location: str) -> ModelError:
+    """Return the error for a redirect: the same server at another address, or another page such as a login."""
+    location = location[:_PLACE_CHARS]
+    try:
+        place = urljoin(f"{base_url}{path}", location) if location else "another address"
+    except ValueError:
+        place = location
+    base = place.rstrip("/").removesuffix(path)
+    is_same_request = base != place.rstrip("/") and base != base_url
+    advice = f"; if that is your server, its base URL is {base}" if is_same_request else ", which is not followed"
+    return ModelError("not_found", f"the server redirects to {place}{advice}")
 
 
 def reason(error: BaseException) -> str:

@@ -150,13 +150,15 @@ class Connection:
             yield response
 
     async def get(self, path: str, limit_s: float) -> tuple[int, bytes]:
-        """Return status and body of a GET, within `limit_s` seconds in total.
+        """Return status and body of a GET, or of a redirect its target, within `limit_s` seconds in total.
 
         Raises:
             ModelError: as `post`.
         """
         try:
             async with asyncio.timeout(limit_s), self._sent("GET", path, b"", limit_s) as response:
+                if 300 <= response.status < 400:
+                    return response.status, response.headers.get("location", "").encode()
                 return response.status, await response.read()
         except TimeoutError:
             raise ModelError("timeout", f"no answer within {limit_s:g} s") from None

@@ -55,9 +55,6 @@ def _finding(step: HopResult, route: Route) -> Finding:
 
 
 def _answered(step: HopResult, route: Route) -> Finding:
-    if step.status is not None and 300 <= step.status < 400:
-        text = f"{route.address} redirects to another address"
-        return Finding("FAIL", step.hop, text, "Make that address the base URL.")
     key = "the key is accepted" if route.api_key else "no key is sent"
     listed = _names(step.body)
     if not listed:
