@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_cli.engine.model_calls.caller import ModelCall
@@ -192,6 +193,12 @@ async def test_a_smaller_model_is_warned_of(tmp_path: Path) -> None:
 def called(read: int | None, sent: int = 50_000, *, model: str = "a/m", at: float = 0.0) -> ModelCalled:
     usage = Usage(input=sent - (read or 0), output=1, cache_read=read)
     return ModelCalled(id="c", kind="main", model=model, outcome="stop", usage=usage, time=at)
+
+
+@pytest.mark.parametrize(("cost_usd", "told"), [(0.2, "several times as much."), (None, "processed anew.")])
+def test_a_collapse_of_the_cache_costs_only_where_tokens_have_a_price(cost_usd: float | None, told: str) -> None:
+    now = msgspec.structs.replace(called(1_000), cost_usd=cost_usd)
+    assert cache_collapse([called(48_000), now]).endswith(told)
 
 
 def test_a_collapse_of_the_cache_is_noticed_and_only_that() -> None:
