@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urljoin
 
 import msgspec
 
@@ -16,6 +15,7 @@ from .catalog.server_query import CapabilityProbe
 from .text_calls.prompt import as_text, needs_text
 from .transport.bounds import IdleLimit
 from .transport.connect import open_connection
+from .transport.connection_errors import redirected
 from .transport.error_redaction import ErrorRedactor
 from .transport.errors import explain
 from .types.base import (
@@ -52,7 +52,6 @@ _REFUSAL_BYTES = 1_000_000
 """Maximum number of bytes read of a refusal."""
 _WORDS_CHARS = 20_000
 """Maximum number of characters examined of a refusal in plain text."""
-_PLACE_CHARS = 500
 
 
 class NativeModel:
@@ -232,8 +231,7 @@ class NativeModel:
 
     async def _refusal(self, response: "Response") -> ModelError:
         if 300 <= response.status < 400:
-            place = response.headers.get("location", "")[:_PLACE_CHARS]
-            return _redirected(self._route.base_url, self.dialect.path, place)
+            return redirected(self._route.base_url, self.dialect.path, response.headers.get("location", ""))
         return await _refused(response, self._route.timeouts.stalled_s)
 
     async def _connect(self) -> "Connection":
@@ -298,15 +296,3 @@ async def _refused(response: "Response", limit_s: float) -> ModelError:
         error.status = response.status
         return error
     return classify(response.status, body[:_WORDS_CHARS] if isinstance(body, str) else body, response.headers)
-
-
-def _redirected(base_url: str, path: str, location: str) -> ModelError:
-    """Return the error for a redirect: the same server at another address, or another page such as a login."""
-    try:
-        place = urljoin(f"{base_url}{path}", location) if location else "another address"
-    except ValueError:
-        place = location
-    base = place.rstrip("/").removesuffix(path)
-    is_same_request = base != place.rstrip("/") and base != base_url
-    advice = f"; if that is your server, its base URL is {base}" if is_same_request else ", which is not followed"
-    return ModelError("not_found", f"the server redirects to {place}{advice}")

@@ -38,6 +38,8 @@ HintKind = Literal[
     "proxy_forbids",
     "not_a_proxy",
     "certificate",
+    "certificate_date",
+    "certificate_name",
     "tls_blocked",
     "no_tls",
     "slow_dns",

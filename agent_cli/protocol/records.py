@@ -216,6 +216,8 @@ class Quarantined(Record, frozen=True, kw_only=True, omit_defaults=True, tag="qu
 
     message_id: str
     reason: str
+    images_only: bool = False
+    """True if only its images are left out."""
 
 
 class InputQueued(Record, frozen=True, kw_only=True, omit_defaults=True, tag="input_queued"):

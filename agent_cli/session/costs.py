@@ -57,10 +57,10 @@ def cache_collapse(records: Sequence[AnyRecord]) -> str:
     if now is None or before is None or not is_cache_lost(before, now):
         return ""
     why = f"; {pause}" if (pause := long_pause(calls[1], calls[0])) else ""
+    price = "Uncached tokens cost several times as much." if calls[0].cost_usd else "The rest is processed anew."
     return (
         f"The provider's prompt cache was missed: {now.cached_share or 0.0:.0%} of {now.sent} tokens were read "
-        f"from it, {before.cached_share or 0.0:.0%} the time before{why}. Uncached tokens cost several times as "
-        "much."
+        f"from it, {before.cached_share or 0.0:.0%} the time before{why}. {price}"
     )
 
 

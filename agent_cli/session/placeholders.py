@@ -19,6 +19,14 @@ def placeholder(message: Message, reason: str) -> Message:
     return _instead(message, f"[This message cannot be sent: {reason}]")
 
 
+def without_images(message: Message, reason: str) -> Message:
+    """Return a message without its images, with a note in their place."""
+    if isinstance(message, AssistantMessage) or not message.images:
+        return message
+    note = f"[Its images cannot be sent: {reason}]"
+    return msgspec.structs.replace(message, text=f"{message.text}\n{note}".lstrip(), images=())
+
+
 def dropped_placeholder(message: Message) -> Message:
     """Return the substitute for a message that the user dropped."""
     return _instead(message, "[The user removed this from the conversation.]")

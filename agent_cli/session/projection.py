@@ -40,7 +40,7 @@ from agent_cli.protocol.stop_reason import StopReason
 
 from . import costs, history
 from .history import OpenCall
-from .placeholders import dropped_placeholder, placeholder, shorten
+from .placeholders import dropped_placeholder, placeholder, shorten, without_images
 from .undo_state import taken_back
 
 _OF_OTHERS = ("agent", "agents")
@@ -188,7 +188,7 @@ class Projection:
         self._undone = taken_back(known).messages
         marks = history.marks(known)
         self._dropped = {message_id for message_id, mark in marks.items() if mark == "dropped"}
-        self._refused = {record.message_id: record.reason for record in known if isinstance(record, Quarantined)}
+        self._refused = {record.message_id: record for record in known if isinstance(record, Quarantined)}
         self.pinned = frozenset(message_id for message_id, mark in marks.items() if mark == "pinned")
         """Ids of the messages that the user pinned."""
         self._visible: list[Message] = []
@@ -267,10 +267,13 @@ class Projection:
                 self._result(record)
 
     def _as_sent(self, message: Message) -> Message:
-        if message.id in self._refused:
-            return placeholder(message, self._refused[message.id])
+        held = self._refused.get(message.id)
+        if held is not None and not held.images_only:
+            return placeholder(message, held.reason)
         if message.id in self._dropped:
             return dropped_placeholder(message)
+        if held is not None:
+            message = without_images(message, held.reason)
         return self._shortened(self._limits, message)
 
     def _shortened(self, limits: Mapping[str, int], message: Message) -> Message:

@@ -85,13 +85,13 @@ class Stage:
         self.played.append(self._beat.name if self._beat else "encore")
         return (self._beat.reply(), self._beat.cut) if self._beat else (self.encore, None)
 
-    def delivered(self, whole: bool) -> None:
+    def delivered(self, whole: bool, again: bool) -> None:
         """A cut behind the end of an answer costs nothing: the step is done."""
         beat = self._beat
         if beat is None:
             return
         if beat.effect == "retry" or (beat.effect == "cut" and not whole):
-            self.retries.append(beat.asks_s)
+            self.retries += [] if again else [beat.asks_s]
         elif beat.effect == "cut":
             self._steps[0].clear()
         if not self._steps[0]:

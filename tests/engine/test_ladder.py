@@ -65,6 +65,19 @@ async def test_without_a_summary_the_older_part_is_left_out_and_said(tmp_path: P
         assert len(asked) <= 2, "a model that cannot summarise is not asked again and again"
 
 
+async def test_a_request_with_too_many_bytes_is_compacted(tmp_path: Path) -> None:
+    def gateway(request: ModelRequest) -> Entry:
+        if is_summary(request):
+            return say("S: what was done so far")
+        size = sum(len(message.text) for message in request.messages)
+        return fail("too_large", "413 Request Entity Too Large", status=413) if size > 20_000 else say(LONG)
+
+    async with engine(tmp_path, model=ScriptedModel(then=gateway)) as it:
+        for number in range(12):
+            assert isinstance(await it.prompt(str(number)), TurnCompleted)
+        assert len(folds(it)) == 1
+
+
 async def test_the_small_model_writes_summaries_and_the_one_in_use_where_it_cannot(tmp_path: Path) -> None:
     small = ScriptedModel(say("S: by the small one"), fail("auth", "no key"), name="scripted/small")
     script = [say(LONG), say(LONG), say(LONG), say(LONG), say("S: by the usual one")]

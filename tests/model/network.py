@@ -12,6 +12,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, Self
 
@@ -93,11 +94,11 @@ class Listener:
 class Tls(Listener):
     """TLS in front of a plain server, with a certificate of `authority` for `name`."""
 
-    def __init__(self, port: int, authority: trustme.CA, name: str) -> None:
+    def __init__(self, port: int, authority: trustme.CA, name: str, not_after: datetime | None = None) -> None:
         super().__init__()
         self._behind = port
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert(name).configure_cert(self.context)
+        authority.issue_cert(name, not_after=not_after).configure_cert(self.context)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _relay((reader, writer), await asyncio.open_connection("127.0.0.1", self._behind))
@@ -165,25 +166,37 @@ class Proxy(Listener):
 class Socks(Listener):
     """A SOCKS5 proxy (RFC 1928) that resolves names itself."""
 
-    def __init__(self, hosts: dict[str, int], *, refuses: bool = False) -> None:
+    def __init__(self, hosts: dict[str, int], *, reply: int = 0, login: str = "") -> None:
+        """`reply` is its code for every host; `login` is USER:PASSWORD to be asked for."""
         super().__init__()
         self._hosts = hosts
-        self._refuses = refuses
+        self._reply = reply
+        self._login = login.encode()
         self.asked: list[tuple[str, int]] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readexactly((await reader.readexactly(2))[1])
-        writer.write(b"\x05\x00")
+        methods = await reader.readexactly((await reader.readexactly(2))[1])
+        method = 2 if self._login else 0
+        writer.write(bytes((5, method if method in methods else 0xFF)))
+        if method not in methods or (self._login and not await self._signed_in(reader, writer)):
+            return await writer.drain()
         _, _, _, kind = await reader.readexactly(4)
         assert kind == 3, "names go to the proxy unresolved"
         host = (await reader.readexactly((await reader.readexactly(1))[0])).decode()
         port = int.from_bytes(await reader.readexactly(2), "big")
         self.asked.append((host, port))
-        refused = self._refuses or host not in self._hosts
-        writer.write(b"\x05" + (b"\x02" if refused else b"\x00") + b"\x00\x01" + bytes(6))
+        writer.write(bytes((5, self._reply, 0, 1)) + bytes(6))
         await writer.drain()
-        if not refused:
+        if not self._reply:
             await _relay((reader, writer), await asyncio.open_connection("127.0.0.1", self._hosts[host]))
+
+    async def _signed_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Check the user name and the password (RFC 1929)."""
+        user = await reader.readexactly((await reader.readexactly(2))[1])
+        password = await reader.readexactly((await reader.readexactly(1))[0])
+        is_right = user + b":" + password == self._login
+        writer.write(bytes((1, not is_right)))
+        return is_right
 
 
 def authority(folder: Path, name: str = "Example Corp") -> tuple[trustme.CA, str]:

@@ -174,6 +174,15 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal("fireworks_ai", 400, openai("The prompt is too long: 140000, model maximum context length: 131071"), "context_overflow", 131_071),
     Refusal("dashscope", 400, openai("<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]", "invalid_parameter_error"), "context_overflow", 129_024),
     Refusal("github", 413, openai("Request body too large for gpt-4.1 model. Max size: 8000 tokens.", "tokens_limit_reached"), "context_overflow", 8000),
+    # LiteLLM's proxy
+    Refusal("litellm", 400, {"error": {"message": "No connected db.", "type": "no_db_connection", "param": None, "code": "400"}}, "auth"),
+    Refusal("litellm", 503, {"error": {"message": "Service Unavailable, the authentication database is temporarily unreachable.", "type": "no_db_connection", "param": "None", "code": "503"}}, "overloaded"),
+    Refusal("litellm", 401, {"error": {"message": "Authentication Error - Expired Key. Key Expiry time 2026-11-01", "type": "expired_key", "param": "sk-...abcd", "code": "401"}}, "auth"),
+    Refusal("litellm", 403, {"error": {"message": "The model gpt-5 is not available for this key.", "type": "key_model_access_denied", "param": "model", "code": "403"}}, "permission"),
+    Refusal("litellm", 400, {"error": {"message": "Budget has been exceeded! Current cost: 1.2, Max budget: 1.0", "type": "budget_exceeded", "param": None, "code": "400"}}, "quota"),
+    Refusal("litellm", 422, {"error": {"message": "Budget has been exceeded! Current cost: 1.2, Max budget: 1.0", "type": "budget_exceeded", "param": None, "code": "422"}}, "quota"),
+    Refusal("litellm", 429, {"error": {"message": "Budget has been exceeded! Current cost: 1.2, Max budget: 1.0", "type": "budget_exceeded", "param": None, "code": "429"}}, "quota"),
+    Refusal("litellm", 429, {"error": {"message": "No deployments available for selected model, Try again in 5 seconds. Passed model=gpt-5", "type": "None", "param": "None", "code": "429"}}, "rate_limit", None, 5.0),
     # local servers
     Refusal("ollama", 404, openai('model "qwen9" not found, try pulling it first', None, "not_found_error"), "not_found"),
     Refusal("ollama", 400, openai("registry.ollama.ai/library/gemma:2b does not support tools", None, "api_error"), "unsupported"),

@@ -37,14 +37,15 @@ class Director(Protocol):
         """The answer to the request that has come, and where it is cut off."""
         ...
 
-    def delivered(self, whole: bool) -> None:
-        """What of it arrived: `whole` when the end of the answer did."""
+    def delivered(self, whole: bool, again: bool) -> None:
+        """What of it arrived: `whole` when the end of the answer did; `again` when nothing did on a kept
+        connection, so that the client sends the request once more, as if for the first time."""
         ...
 
 
 class Faults(Listener):
     """In front of a `Server`. `ledger` is the usage that really reached the client; `posts` counts its
-    requests."""
+    requests, without those that it sends again at once."""
 
     def __init__(self, server: Server, director: Director) -> None:
         super().__init__()
@@ -59,6 +60,7 @@ class Faults(Listener):
         return f"http://127.0.0.1:{self.port}/v1"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        is_kept = False
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
             method, path, _ = head.decode("latin-1").split(" ", 2)
@@ -66,13 +68,15 @@ class Faults(Listener):
             if method != "POST":
                 writer.write(await self._asked(request))
                 continue
-            self.posts += 1
             reply, cut = self._director.next()
             self._behind.add(reply)
             answer = await self._asked(request)
             sent = answer if cut is None else answer[: int(len(answer) * cut.share)]
             self._book(path, sent)
-            self._director.delivered(_whole(sent))
+            again = is_kept and not sent and cut is not None and cut.manner != "hang"
+            self.posts += not again
+            self._director.delivered(_whole(sent), again)
+            is_kept = True
             writer.write(sent)
             await writer.drain()
             if cut is not None:

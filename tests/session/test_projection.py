@@ -91,7 +91,7 @@ class Talk:
                 Shortened(id=self.new("s"), call_ids=tuple(self.calls), keep_chars=1_000, turn_id=turn),
                 CompactionReverted(id="revert", fold_id=some(reductions)),
                 Marked(id="mark", message_id=message, mark=chance.choice(["pinned", "dropped", ""])),
-                Quarantined(id="held", message_id=message, reason="no"),
+                Quarantined(id="held", message_id=message, reason="no", images_only=chance.random() < 0.5),
             ]
         )
 

@@ -176,7 +176,7 @@ def questions(route: Route, info: ModelInfo) -> list[Question]:
     been loaded."""
     if route.wire == "ollama_chat":
         return [_ollama, _ollama_loaded]
-    if route.wire != "chat_completions":
+    if route.wire not in ("chat_completions", "openai_responses"):
         return []
     match route.provider:
         case "ollama":

@@ -62,19 +62,23 @@ class ByteStream(asyncio.Protocol):
         if self._error is not None:
             raise self._error
 
+    async def has_data(self) -> bool:
+        """Wait for data; return False if the connection ended or broke without any."""
+        while not self._arrived and not self._has_ended:
+            self._news.clear()
+            await self._news.wait()
+        return bool(self._arrived)
+
     async def receive(self) -> bytes:
         """Wait for data and return all that is available; empty at the end.
 
         Raises:
             OSError: the connection broke.
         """
-        while not self._arrived:
+        if not await self.has_data():
             if self._error is not None:
                 raise self._error
-            if self._has_ended:
-                return b""
-            self._news.clear()
-            await self._news.wait()
+            return b""
         data = self._arrived.popleft() if len(self._arrived) == 1 else b"".join(self._arrived)
         self._arrived.clear()
         self._size = 0

@@ -1,21 +1,30 @@
-"""Errors for requests without an HTTP response: how far they got and what to do. The client and `agent doctor`
-share the wording."""
+"""Errors for requests without an HTTP response, or with a redirect: how far they got and what to do. The client
+and `agent doctor` share the wording."""
 
 import os
 import socket
 import ssl
 from typing import Literal
+from urllib.parse import urljoin
 
 from agent_cli.net.certificates import unreadable
 from agent_cli.net.proxies import BadProxy, Proxy, proxy_for
-from agent_cli.protocol.hints import Hint
+from agent_cli.protocol.hints import Hint, HintKind
 
 from ..types.base import ErrorKind, ModelError
 
 Hop = Literal["address", "dns", "tcp", "proxy", "tls", "http"]
 """The hops of a request in order."""
 
+_PLACE_CHARS = 500
 _TEMPORARY = frozenset({502, 503, 504})
+_CERTIFICATE_HINTS: dict[int, HintKind] = {
+    9: "certificate_date",  # not valid yet
+    10: "certificate_date",  # expired
+    62: "certificate_name",
+    64: "certificate_name",  # the host is an IP address
+}
+"""By OpenSSL's code (`X509_V_ERR_…`); for others the authority is unknown."""
 
 
 class Unreachable(ModelError):
@@ -66,15 +75,24 @@ def proxy_refused(place: str, status: int, reason: str, via: Proxy) -> Unreachab
     """Return the error for a proxy that responds but refuses the request."""
     said = f"HTTP {status} {reason}".strip()
     if status == 407:
-        what = (
-            "does not accept the user name and password" if via.credentials else "wants a user name and password"
-        )
-        message = f"the proxy {via} {what} ({said})"
-        hint = Hint("proxy_login", via.source)
-    else:
-        message = f"the proxy {via} does not connect to {place} ({said})"
-        hint = Hint("proxy_forbids", place)
+        return proxy_login(said, via, status)
+    message = f"the proxy {via} does not connect to {place} ({said})"
+    hint = Hint("proxy_forbids", place)
     return Unreachable("connection", message, "proxy", hint, status=status, lasting=status not in _TEMPORARY)
+
+
+def proxy_login(said: str, via: Proxy, status: int | None = None) -> Unreachable:
+    """Return the error for a proxy that wants a user name and password, or others than it got."""
+    what = "does not accept the user name and password" if via.credentials else "wants a user name and password"
+    message, hint = f"the proxy {via} {what} ({said})", Hint("proxy_login", via.source)
+    return Unreachable("connection", message, "proxy", hint, status=status, lasting=True)
+
+
+def socks_refused(place: str, said: str, via: Proxy, *, forbidden: bool) -> Unreachable:
+    """Return the error for a SOCKS proxy that does not connect to the server: it must not, or it failed."""
+    message = f"the proxy {via} does not connect to {place} ({said})"
+    hint = Hint("proxy_forbids", place) if forbidden else Hint("check_server")
+    return Unreachable("connection", message, "proxy", hint, lasting=forbidden)
 
 
 def proxy_broke(reason: str, via: Proxy) -> Unreachable:
@@ -83,8 +101,8 @@ def proxy_broke(reason: str, via: Proxy) -> Unreachable:
     return Unreachable("connection", message, "proxy", Hint("not_a_proxy", via.source))
 
 
-def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:
-    """Return the error for a server certificate that is not trusted."""
+def untrusted(host: str, reason: str, issuer: str = "", *, code: int = 0) -> Unreachable:
+    """Return the error for a server certificate that is not trusted. `code` is OpenSSL's."""
     by = f", issued by “{issuer}”," if issuer else ""
     missing = unreadable(os.environ)
     note = f" {' and '.join(missing)} cannot be read as certificates." if missing else ""
@@ -92,7 +110,7 @@ def untrusted(host: str, reason: str, issuer: str = "") -> Unreachable:
         "connection",
         f"the certificate of {host}{by} is not trusted: {reason}.{note}".replace("..", "."),
         "tls",
-        Hint("certificate"),
+        Hint(_CERTIFICATE_HINTS.get(code, "certificate")),
         lasting=True,
     )
 
@@ -126,6 +144,19 @@ def too_slow(hop: Hop, place: str, limit_s: float, via: Proxy | None) -> Unreach
     return Unreachable("timeout", f"{message} within {limit_s:g} s", hop, hint)
 
 
+def redirected(base_url: str, path: str, location: str) -> ModelError:
+    """Return the error for a redirect: the same server at another address, or another page such as a login."""
+    location = location[:_PLACE_CHARS]
+    try:
+        place = urljoin(f"{base_url}{path}", location) if location else "another address"
+    except ValueError:
+        place = location
+    base = place.rstrip("/").removesuffix(path)
+    is_same_request = base != place.rstrip("/") and base != base_url
+    advice = f"; if that is your server, its base URL is {base}" if is_same_request else ", which is not followed"
+    return ModelError("not_found", f"the server redirects to {place}{advice}")
+
+
 def reason(error: BaseException) -> str:
     """Return the reason of an error in a few words, never empty; the system's own text if there is any."""
     from agent_cli.net.causes import causes
@@ -153,7 +184,7 @@ def broken(error: BaseException, hop: Hop, host: str, place: str, via: Proxy | N
             case socket.gaierror():
                 return no_address(host, _words(cause), via)
             case ssl.SSLCertVerificationError():
-                return untrusted(host, cause.verify_message)
+                return untrusted(host, cause.verify_message, code=cause.verify_code)
             case ssl.SSLError():
                 return tls_broke(host, _words(cause))
     if hop == "tls":

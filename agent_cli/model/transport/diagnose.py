@@ -23,7 +23,7 @@ from agent_cli.protocol.json_text import decode_json
 from ..types.base import ModelError
 from ..types.classify import classify
 from .byte_stream import ByteStream
-from .connection_errors import Hop, Unreachable, broken, too_slow, untrusted, usable_proxy
+from .connection_errors import Hop, Unreachable, broken, redirected, too_slow, untrusted, usable_proxy
 from .hops import Target as Server
 from .hops import connected, pass_tunnel, target_of
 
@@ -162,7 +162,8 @@ class _Walk:
         except Unreachable as error:
             cause = error.__cause__
             if isinstance(cause, ssl.SSLCertVerificationError):
-                raise untrusted(self._server.host, cause.verify_message, await self._signer()) from cause
+                signer, code = await self._signer(), cause.verify_code
+                raise untrusted(self._server.host, cause.verify_message, signer, code=code) from cause
             raise
         version, certificate = stream.tls_facts()
         return f"{version}, the certificate is issued by “{issuer(certificate)}”"
@@ -214,6 +215,8 @@ async def _ask(target: Target, limit_s: float) -> HopResult:
         if connection is not None:
             await connection.aclose()
     failed = classify(status, _decoded(body)) if status >= 400 else None
+    if 300 <= status < 400:
+        failed = redirected(target.base_url, target.path, body.decode())
     return HopResult("http", f"HTTP {status}", failed, status, body)
 
 

@@ -17,7 +17,7 @@ from agent_cli.net.proxies import Proxy, bracketed, can_be_resolved
 
 from ..types.base import ModelError
 from .byte_stream import ByteStream
-from .connection_errors import Hop, proxy_broke, proxy_refused
+from .connection_errors import Hop, proxy_broke, proxy_login, proxy_refused, socks_refused
 
 if TYPE_CHECKING:
     import ssl
@@ -208,18 +208,21 @@ async def _pass_socks(stream: ByteStream, target: Target, via: Proxy) -> None:
     try:
         chosen = await ask(socks5.SOCKS5AuthMethodsRequest([method]))
         if not isinstance(chosen, socks5.SOCKS5AuthReply) or chosen.method != method:
+            if via.credentials is None:
+                raise proxy_login("SOCKS", via)
             raise proxy_broke("it wants another way to sign in", via)
         if via.credentials is not None:
             user, password = (each.encode() for each in via.credentials)
             said = await ask(socks5.SOCKS5UsernamePasswordRequest(user, password))
             if not isinstance(said, socks5.SOCKS5UsernamePasswordReply) or not said.success:
-                raise proxy_broke("Invalid username/password", via)
+                raise proxy_login("SOCKS", via)
         command = socks5.SOCKS5Command.CONNECT
         done = await ask(socks5.SOCKS5CommandRequest.from_address(command, (target.host, target.port)))
         if not isinstance(done, socks5.SOCKS5Reply) or done.reply_code != socks5.SOCKS5ReplyCode.SUCCEEDED:
             code = getattr(done, "reply_code", None)
-            words = code.name.replace("_", " ").capitalize() if code is not None else "no answer"
-            raise proxy_broke(f"Proxy Server could not connect: {words}.", via)
+            words = code.name.replace("_", " ").lower() if code is not None else "no answer"
+            forbidden = code == socks5.SOCKS5ReplyCode.CONNECTION_NOT_ALLOWED_BY_RULESET
+            raise socks_refused(target.place, words, via, forbidden=forbidden)
     except ProtocolError as error:
         raise proxy_broke(str(error), via) from error
 

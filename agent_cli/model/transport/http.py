@@ -139,7 +139,8 @@ class Connection:
         self, path: str, content: bytes, sent: Callable[[], None] | None = None
     ) -> AsyncIterator[Response]:
         """Send JSON and yield the response; the socket is closed or returned to the pool at the end of the block,
-        also if it is left early. `sent` is called when the request has been sent.
+        also if it is left early. `sent` is called when the request has been sent. If a kept connection ends before
+        anything is answered, the request is sent once more, over a new one.
 
         Raises:
             ModelError: `connection`, `timeout`, `stalled`; not retryable if a certificate is not trusted or a
@@ -149,13 +150,15 @@ class Connection:
             yield response
 
     async def get(self, path: str, limit_s: float) -> tuple[int, bytes]:
-        """Return status and body of a GET, within `limit_s` seconds in total.
+        """Return status and body of a GET, or of a redirect its target, within `limit_s` seconds in total.
 
         Raises:
             ModelError: as `post`.
         """
         try:
             async with asyncio.timeout(limit_s), self._sent("GET", path, b"", limit_s) as response:
+                if 300 <= response.status < 400:
+                    return response.status, response.headers.get("location", "").encode()
                 return response.status, await response.read()
         except TimeoutError:
             raise ModelError("timeout", f"no answer within {limit_s:g} s") from None
@@ -183,14 +186,21 @@ class Connection:
             with _translated(way):
                 try:
                     async with asyncio.timeout(self._timeouts.connect_s) as limit:
-                        stream = self._unused() or await way.open(tls_context)
-                        way.hop = "http"
-                        first_byte_by = loop.time() + first_byte_s
-                        limit.reschedule(first_byte_by)
-                        exchange = _Exchange(stream)
-                        await exchange.send(request, content)
-                        if sent is not None:
-                            sent()
+                        stream = kept = self._unused()
+                        while True:
+                            stream = stream or await way.open(tls_context)
+                            way.hop = "http"
+                            first_byte_by = loop.time() + first_byte_s
+                            limit.reschedule(first_byte_by)
+                            exchange = _Exchange(stream)
+                            await exchange.send(request, content)
+                            if sent is not None:
+                                sent()
+                            if stream is not kept or await stream.has_data():
+                                break
+                            stream.close()  # the server closed it when the request was on its way
+                            stream, way.hop = None, "tcp"
+                            limit.reschedule(loop.time() + self._timeouts.connect_s)
                         answer = await exchange.answer()
                 except TimeoutError:
                     if way.hop != "http":

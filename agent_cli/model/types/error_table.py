@@ -57,6 +57,8 @@ BY_CODE: dict[str, ErrorKind] = {
     "engine_overloaded_error": "overloaded",
     "rate_limit_reached_error": "rate_limit",
     "invalid_authentication_error": "auth",
+    # LiteLLM's proxy
+    "budget_exceeded": "quota",
     # Mistral
     "rate_limited": "rate_limit",
     "invalid_model": "not_found",
@@ -161,6 +163,7 @@ PHRASES: tuple[Phrase, ...] = (
     _phrase(r"range of input length should be", _OVERFLOW, "context_overflow", "DashScope"),
     _phrase(r"request body too large for .{0,60}tokens", _OVERFLOW, "context_overflow", "GitHub Models"),
     _phrase(r"(incorrect|invalid|not valid).{0,8} api key|api key not valid", {400, 403}, "auth", "xAI, Gemini"),
+    _phrase(r"no connected db", {400}, "auth", "LiteLLM's proxy without a database: any key but the master key"),
     _phrase(r"missing scopes|insufficient permissions", {401, 403}, "permission", "OpenAI"),
     _phrase(r"location is not supported|country.{0,20}not supported", {400, 403}, "permission", "Gemini, OpenAI"),
     _phrase(

@@ -1,6 +1,7 @@
 """Shared parts of the event stream readers: frames as JSON, start and end of a response, texts and characters that
 arrive in pieces."""
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -230,11 +231,13 @@ def streamed_json(data: bytes) -> Any:
 
 
 def body_of(data: bytes) -> Any:
-    """Decode a whole response: JSON, or text if it is not JSON."""
-    try:
+    """Decode a whole response: JSON, also as the first event of a stream, or text if it is neither."""
+    with contextlib.suppress(ModelError):
         return streamed_json(data)
-    except ModelError:
-        return data.decode("utf-8", "replace")
+    for frame in SseParser().feed(data + b"\n\n"):
+        with contextlib.suppress(ModelError):
+            return streamed_json(frame.data)
+    return data.decode("utf-8", "replace")
 
 
 def word_of(value: Any) -> str:

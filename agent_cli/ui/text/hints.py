@@ -101,16 +101,20 @@ _WORDS: dict[HintKind, _Words] = {
         "Check that the server runs, host and port of the base URL, the network and any firewall or proxy."
     ),
     "proxy_login": _Words(
-        "Put them into {}: http://USER:PASSWORD@HOST:PORT, special characters percent-encoded."
+        "Put them into {}, before the host: USER:PASSWORD@HOST:PORT, special characters percent-encoded."
     ),
     "proxy_forbids": _Words(
         "Ask whoever runs the proxy to allow {}; hosts that need no proxy belong in NO_PROXY."
     ),
-    "not_a_proxy": _Words("Check that {} names an HTTP proxy: host, port and scheme."),
+    "not_a_proxy": _Words("Check scheme, host and port of the proxy in {}."),
     "certificate": _Words(
         "If your company signs its own certificates, name the file of its authority in SSL_CERT_FILE (instead of "
         "the system's authorities) or NODE_EXTRA_CA_CERTS (besides them)."
     ),
+    "certificate_date": _Words(
+        "Check the clock of this machine; otherwise whoever runs the server has to renew its certificate."
+    ),
+    "certificate_name": _Words("Use a host name in the base URL that the certificate is issued for."),
     "tls_blocked": _Words(
         "A firewall or proxy may be in between; check the port and that the server speaks https."
     ),

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent_cli.engine.model_calls.caller import ModelCall
 from agent_cli.engine.model_calls.limits import Bounds
 from agent_cli.model.transport.retry import RetryPolicy
-from agent_cli.model.types.base import Model, ModelError, Prices, TextPiece, TextWasThought
+from agent_cli.model.types.base import Model, ModelError, ModelRequest, Prices, TextPiece, TextWasThought
 from agent_cli.protocol.events import (
     AnswerCompleted,
     FellBack,
@@ -103,6 +104,24 @@ async def test_a_message_the_provider_refuses_is_left_out_once(tmp_path: Path) -
         model.check()
 
 
+async def test_the_largest_images_are_left_out_of_a_request_that_is_too_large(tmp_path: Path) -> None:
+    def gateway(request: ModelRequest) -> Reply:
+        size = sum(len(image.data) for message in request.messages for image in getattr(message, "images", ()))
+        return fail("too_large", "413 Request Entity Too Large", status=413) if size > 100 else say("ok")
+
+    small, large = Image("image/png", "aGk=" * 20), Image("image/png", "aGk=" * 30)
+    model = ScriptedModel(then=gateway)
+    async with engine(tmp_path, model=model) as it:
+        for text, picture in (("first", small), ("second", large), ("third", small)):
+            end = await it.do(UserInput(text, images=(picture,)))
+            assert isinstance(end, TurnCompleted) and end.text == "ok"
+        users = [each for each in model.requests[-1].messages if isinstance(each, UserMessage)]
+        assert [len(user.images) for user in users] == [0, 0, 1]
+        assert users[1].text == "second\n[Its images cannot be sent: the request would be too large]"
+        assert any("The images of the message “second” are left out" in notice.text for notice in it.of(Notice))
+        assert len(model.requests) == 5
+
+
 async def test_a_message_refused_again_ends_the_turn(tmp_path: Path) -> None:
     model = ScriptedModel(then=lambda request: refuses(request.messages[0].id))
     async with engine(tmp_path, model=model) as it:
@@ -174,6 +193,12 @@ async def test_a_smaller_model_is_warned_of(tmp_path: Path) -> None:
 def called(read: int | None, sent: int = 50_000, *, model: str = "a/m", at: float = 0.0) -> ModelCalled:
     usage = Usage(input=sent - (read or 0), output=1, cache_read=read)
     return ModelCalled(id="c", kind="main", model=model, outcome="stop", usage=usage, time=at)
+
+
+@pytest.mark.parametrize(("cost_usd", "told"), [(0.2, "several times as much."), (None, "processed anew.")])
+def test_a_collapse_of_the_cache_costs_only_where_tokens_have_a_price(cost_usd: float | None, told: str) -> None:
+    now = msgspec.structs.replace(called(1_000), cost_usd=cost_usd)
+    assert cache_collapse([called(48_000), now]).endswith(told)
 
 
 def test_a_collapse_of_the_cache_is_noticed_and_only_that() -> None:

@@ -153,6 +153,15 @@ def test_hosted_providers_whose_figures_are_known_are_not_asked() -> None:
     assert questions(resolve("openrouter/a/b", {}, env), ModelInfo("openrouter/a/b"))
 
 
+async def test_a_gateway_with_the_responses_format_is_asked_too() -> None:
+    answers = {"/v1/models": {"data": [{"id": "q", "max_input_tokens": 200_000}]}}
+    async with SideServer(answers, []) as server:
+        route = Route("mine/q", "mine", "q", "openai_responses", server.url)
+        probe = CapabilityProbe(ModelInfo("mine/q"), route)
+        await probe.ask(20)
+    assert probe.info.context_window == 200_000
+
+
 def test_a_learnt_window_counts_until_a_server_nearby_tells_the_one_in_force() -> None:
     probe = CapabilityProbe(ModelInfo("p/m").plus(Facts("catalogue", 100_000)))
     info = probe.with_learned(LearnedLimits(context_window=8_000, efforts=("low",)))

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,16 @@ async def test_a_certificate_for_another_name(monkeypatch: pytest.MonkeyPatch, t
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
         error = await failure(url)
     assert "certificate is not valid for '127.0.0.1'" in error.message
+    assert isinstance(error, Unreachable) and error.hint.kind == "certificate_name"
+
+
+async def test_a_certificate_that_has_expired(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ca, certificate = authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", certificate)
+    async with Server() as server, Tls(server.port, ca, "127.0.0.1", datetime(2020, 1, 1, tzinfo=UTC)) as front:
+        error = await failure(f"https://127.0.0.1:{front.port}/v1")
+    assert isinstance(error, Unreachable) and error.hint.kind == "certificate_date"
+    assert "certificate has expired" in error.message
 
 
 class _PlainHttp(Listener):

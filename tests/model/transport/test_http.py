@@ -133,6 +133,33 @@ async def test_a_kept_connection_that_the_server_has_closed_is_not_used() -> Non
         assert len(peers) == 3
 
 
+async def test_a_request_on_a_kept_connection_that_the_server_is_closing_is_sent_over_a_new_one() -> None:
+    async def once(peer: Peer) -> None:
+        _, _, body = await peer.request()
+        await peer.answer(body)
+        await peer.reader.readuntil(b"\r\n\r\n")
+
+    async with served(once) as (place, peers):
+        connection = Connection(f"http://{place}/v1", {}, Timeouts())
+        bodies = [(await said(connection, body))[1] for body in (b"1", b"2", b"3")]
+    assert (bodies, len(peers)) == ([b"1", b"2", b"3"], 3)
+
+
+async def test_a_server_that_closes_a_new_connection_too_is_not_asked_a_third_time() -> None:
+    async def serve(peer: Peer) -> None:
+        await peer.request()
+        if peer is peers[0]:
+            await peer.answer(b"ok")
+            await peer.request()
+
+    async with served(serve) as (place, peers):
+        connection = Connection(f"http://{place}/v1", {}, Timeouts())
+        await said(connection)
+        with pytest.raises(ModelError, match="no answer came"):
+            await said(connection)
+    assert len(peers) == 2
+
+
 async def test_a_server_that_answers_before_it_has_read_everything_is_heard() -> None:
     async def refuse(peer: Peer) -> None:
         await peer.reader.readuntil(b"\r\n\r\n")

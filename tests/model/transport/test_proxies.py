@@ -1,6 +1,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,24 +123,39 @@ async def test_a_server_is_reached_through_the_proxy(
     assert server.requests[0].headers["authorization"] == "Bearer secret"
 
 
-@pytest.mark.parametrize("refuses", [False, True])
+@pytest.mark.parametrize("login", ["", "jo:secret"])
 async def test_a_server_is_reached_through_a_socks_proxy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refuses: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, login: str
 ) -> None:
     ca, certificate = authority(tmp_path)
     monkeypatch.setenv("NODE_EXTRA_CA_CERTS", certificate)
     async with (
         Server(then=Reply(text="hi")) as server,
         Tls(server.port, ca, HOST) as front,
-        Socks({HOST: front.port}, refuses=refuses) as proxy,
+        Socks({HOST: front.port}, login=login) as proxy,
     ):
-        monkeypatch.setenv("ALL_PROXY", f"socks5h://127.0.0.1:{proxy.port}")
-        if refuses:
-            error = await failure(f"https://{HOST}/v1")
-            assert error.kind == "connection" and "proxy" in error.message and "ALL_PROXY" in error.message
-        else:
-            assert (await answer(f"https://{HOST}/v1")).text == "hi"
+        monkeypatch.setenv("ALL_PROXY", f"socks5h://{login and f'{login}@'}127.0.0.1:{proxy.port}")
+        assert (await answer(f"https://{HOST}/v1")).text == "hi"
     assert set(proxy.asked) == {(HOST, 443)}
+
+
+@pytest.mark.parametrize(
+    ("how", "login", "told", "hint", "retryable"),
+    [
+        ({"login": "jo:secret"}, "", "wants a user name and password", "proxy_login", False),
+        ({"login": "jo:secret"}, "jo:other@", "does not accept the user name and password", "proxy_login", False),
+        ({"reply": 2}, "", "connection not allowed by ruleset", "proxy_forbids", False),
+        ({"reply": 4}, "", "does not connect to api.invalid:443 (host unreachable)", "check_server", True),
+    ],
+)
+async def test_a_socks_proxy_that_does_not_let_through(
+    monkeypatch: pytest.MonkeyPatch, how: dict[str, Any], login: str, told: str, hint: str, retryable: bool
+) -> None:
+    async with Socks({}, **how) as proxy:
+        monkeypatch.setenv("ALL_PROXY", f"socks5h://{login}127.0.0.1:{proxy.port}")
+        error = await failure(f"https://{HOST}/v1")
+    assert isinstance(error, Unreachable) and told in error.message and "(ALL_PROXY)" in error.message
+    assert (error.hint.kind, error.retryable) == (hint, retryable)
 
 
 async def test_a_proxy_gets_its_user_name_and_password(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -266,6 +266,14 @@ async def test_a_refusal_with_a_huge_body_keeps_its_status(body: str) -> None:
         assert (error.kind, error.status) == ("auth", 401) and len(error.message) < 3000
 
 
+async def test_a_refusal_written_as_an_event_stream_is_read() -> None:
+    refused = {"message": "No more.", "type": "budget_exceeded", "code": "429"}
+    body = ": ping\n\n" + streams.data({"error": refused}) + streams.DONE
+    async with Server(Reply(status=429, body=body)) as server:
+        error = await failure(server.url)
+    assert (error.kind, error.status, error.message) == ("quota", 429, "No more.")
+
+
 async def test_a_refusal_that_cannot_be_decompressed_keeps_its_status() -> None:
     async with Server(Reply(status=401, body="no gzip", headers={"content-encoding": "gzip"})) as server:
         error = await failure(server.url)

@@ -55,9 +55,6 @@ def _finding(step: HopResult, route: Route) -> Finding:
 
 
 def _answered(step: HopResult, route: Route) -> Finding:
-    if step.status is not None and 300 <= step.status < 400:
-        text = f"{route.address} redirects to another address"
-        return Finding("FAIL", step.hop, text, "Make that address the base URL.")
     key = "the key is accepted" if route.api_key else "no key is sent"
     listed = _names(step.body)
     if not listed:
@@ -79,10 +76,10 @@ class _Listed(msgspec.Struct, frozen=True):
 
 
 def _names(body: bytes) -> tuple[str, ...]:
-    """Return the names of the models that a server lists, in either format; none for other data."""
+    """Return the names of the models that a server lists, in either format or both; none for other data."""
     try:
         listed = decode_json(body, type=_Listed)
     except msgspec.DecodeError:
         return ()
     names = (entry.id or entry.name.removeprefix("models/") for entry in (*listed.data, *listed.models))
-    return tuple(name.removeprefix("models/") for name in names if name)
+    return tuple(dict.fromkeys(name.removeprefix("models/") for name in names if name))
