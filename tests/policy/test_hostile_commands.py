@@ -123,7 +123,9 @@ def test_in_yolo_too_nothing_outside_is_deleted_where_cd_may_have_failed(line: s
     [
         ("cd /etc || exit 1; rm passwd", "ask"), ("if cd /etc; then rm passwd; fi", "ask"), ("for d in /etc; do cd $d; rm x; done", "ask"),
         ("pushd /etc; rm x", "ask"), ("cd; unlink x", "ask"), ("command cd /etc && rm x", "ask"), ("cd -P /etc; mv x y", "ask"), ("ls || cd ..; rm x", "ask"), ("cd /etc || exit; cat x > passwd", "ask"),
+        ("(if true; then cd ..; fi; rm x)", "ask"), ('cd "$HOME" && rm x', "ask"), ("mv ${HOME}/x y", "ask"), ('unlink "$HOME/x"', "ask"),
         ("cd sub || exit 1; rm x", "allow"), ("if cd sub; then rm x; fi", "allow"), ("for d in a b; do cd $d; rm x; done", "allow"),
+        ("(if true; then cd sub; fi; rm x)", "allow"), ('(cd "$HOME" && ls); rm x', "allow"), ('rm "$HOMES/x"', "allow"), ('ls "$HOME"; rm x', "allow"),
         ("pushd sub; rm x; popd", "allow"), ("cd /etc || exit 1; cat passwd", "allow"),
     ],
 )  # fmt: skip
