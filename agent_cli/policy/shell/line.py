@@ -242,7 +242,7 @@ def _destroys_in_a_folder(line: str, cwd: str, policy: Policy) -> bool:
     subshell = 0
     try:
         parts = _roughly_parsed(line, policy.home)
-        for part, command in ((part, each) for part in parts for each in unwrap(part).commands):
+        for part, command in ((each, command) for each in parts for command in unwrap(each).commands):
             if part.subshell != subshell:
                 subshell, folders = part.subshell, outside
             for place in (_destroying_in(folder, policy) for folder in folders):
@@ -258,9 +258,9 @@ def _destroys_in_a_folder(line: str, cwd: str, policy: Policy) -> bool:
     return False
 
 
-def _roughly_parsed(line: str, home: str) -> list[SimpleCommand]:
-    """Return the commands of a line with the home directory for `$HOME`, and without its subshells if these are why
-    it cannot be parsed.
+def _roughly_parsed(line: str, home: str) -> tuple[SimpleCommand, ...]:
+    """Return the commands of a line with the home directory for `$HOME`, and without its subshells if it cannot be
+    parsed with them.
 
     Raises:
         Unsure: it cannot be parsed even so.
