@@ -122,7 +122,8 @@ class Shell(BasicTool):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
-        model = [*person, *_place(context, lost, ended), *_kept_output(params.command, start, context)]
+        unseen = (*_kept_output(params.command, start, context), *_unseen_jobs(params.command, start, context))
+        model = [*person, *_place(context, lost, ended), *unseen]
         if context.leaves:
             model.append(_left(altered))
         output = log.text().rstrip("\n") or "(no output)"
@@ -166,6 +167,8 @@ def _refuse_masks(command: str) -> None:
 
 _PATCHING = lazy_regex(r"(?:^|[;&|\n])[ \t]*apply_?patch[ \t]+(?:<<|['\"]\*\*\* Begin)")
 """A patch given to a command, as Codex's own prompt teaches, after other commands."""
+_ENDS_OTHERS = lazy_regex(r"(?:^|[\s;&|(])(?:kill|pkill|killall|fuser)(?:\s|$)")
+"""The programs that end other processes."""
 _UNNOTICED = "a part of it may have failed, because the sandbox blocked"
 
 
@@ -260,6 +263,13 @@ def _kept_output(command: str, start: StartedCommand, context: ToolContext) -> I
     """Yield how to read output that was saved, if a command in the sandbox tried to: it sees none of our files."""
     if start.bounds is not None and str(context.spill_dir) in command:
         yield "commands cannot see saved output: use read_file or grep on that path"
+
+
+def _unseen_jobs(command: str, start: StartedCommand, context: ToolContext) -> Iterator[str]:
+    """Yield how to stop a job, if a command in a sandbox of its own tried to."""
+    is_alone = start.bounds is not None and context.processes.enforced_level.mechanism == "bubblewrap"
+    if is_alone and context.jobs.any_runs() and _ENDS_OTHERS.search(command) and "$!" not in command:
+        yield "it saw only its own processes, none of a job: stop a job with the tool jobs"
 
 
 def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:
