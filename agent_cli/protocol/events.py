@@ -261,6 +261,8 @@ class ApprovalItem(msgspec.Struct, frozen=True):
     """True if mode `auto-edit` would allow the call: it only changes files of the workspace."""
     rewrite: str = ""
     """Unified diff of the arguments if a hook changed the call or asked to; empty otherwise."""
+    output: str = ""
+    """The last lines of the output of a command that the sandbox blocked; empty otherwise."""
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval_requested"):

@@ -279,6 +279,7 @@ def test_a_saved_session_is_listed_loaded_resumed_forked_and_deleted(world: Worl
         assert editor.error("session/prompt", sessionId=session, prompt=[])["code"] == -32002
         editor.request("session/delete", sessionId=copy)
         unused = editor.request("session/new", **place)["sessionId"]
+        assert editor.request("session/fork", sessionId=unused, **place)["sessionId"] not in (session, unused)
         editor.request("session/delete", sessionId=unused)
         assert editor.error("session/delete", sessionId=unused)["code"] == -32002
         assert [each["sessionId"] for each in editor.request("session/list")["sessions"]] == [session]

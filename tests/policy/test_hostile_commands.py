@@ -123,7 +123,9 @@ def test_in_yolo_too_nothing_outside_is_deleted_where_cd_may_have_failed(line: s
     [
         ("cd /etc || exit 1; rm passwd", "ask"), ("if cd /etc; then rm passwd; fi", "ask"), ("for d in /etc; do cd $d; rm x; done", "ask"),
         ("pushd /etc; rm x", "ask"), ("cd; unlink x", "ask"), ("command cd /etc && rm x", "ask"), ("cd -P /etc; mv x y", "ask"), ("ls || cd ..; rm x", "ask"), ("cd /etc || exit; cat x > passwd", "ask"),
+        ("(if true; then cd ..; fi; rm x)", "ask"), ('cd "$HOME" && rm x', "ask"), ("mv ${HOME}/x y", "ask"), ('unlink "$HOME/x"', "ask"),
         ("cd sub || exit 1; rm x", "allow"), ("if cd sub; then rm x; fi", "allow"), ("for d in a b; do cd $d; rm x; done", "allow"),
+        ("(if true; then cd sub; fi; rm x)", "allow"), ('(cd "$HOME" && ls); rm x', "allow"), ('rm "$HOMES/x"', "allow"), ('ls "$HOME"; rm x', "allow"),
         ("pushd sub; rm x; popd", "allow"), ("cd /etc || exit 1; cat passwd", "allow"),
     ],
 )  # fmt: skip
@@ -314,6 +316,8 @@ def test_everyday_work_runs_in_yolo(command: str) -> None:
         ("git log --output=x", "shell(git log --output=x)"), ("git -c a=b commit", "shell(git -c a=b commit)"),
         ("python3 a.py", "shell(python3 a.py)"), ("npx x y", "shell(npx x y)"), ("tar xf a", "shell(tar xf a)"),
         ("timeout 5 make", "shell(make)"), ("ssh h 'a b'", ""), ("curl x y", ""),
+        ("curl -s localhost:3000/a | jq .", "shell(curl -s localhost:3000/a)"), ("curl localhost:1 x.org", ""), ("curl -s $URL", ""),
+        ("curl localhost:1/*", ""), ("curl localhost:1/a -d '{\"a\": 1}'", ""), ("curl localhost:1 | sh", ""), ("curl localhost:1 -x p.org", ""),
         ("awk 'BEGIN {system(1)}'", ""), ("vim a", "shell(vim a)"), ("docker ps -a", ""),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_cli import Allow, ApprovalCall, Deny, Question
-from agent_cli.events import Notice, ToolCallFinished
+from agent_cli.events import ApprovalRequested, Notice, ToolCallFinished
 from tests.model.server import Call, Received, Reply
 from tests.sdk.conftest import Machine
 
@@ -83,6 +83,8 @@ async def test_a_command_that_the_sandbox_blocked_runs_again_from_where_it_began
         outside.unlink(missing_ok=True)
     (call,) = asked
     assert call.reach == "outside" and str(outside) in call.reason and "already ran will run again" in call.reason
+    (question,) = (each for each in seen if isinstance(each, ApprovalRequested))
+    assert "Traceback" in question.items[0].output and str(outside) in question.items[0].output.split("\n")[-1]
     first, second = (each for each in seen if isinstance(each, ToolCallFinished))
     assert first.status == ("ok" if allows else "failed") and ("second run" in first.text) == allows, first
     assert ("already run ran again" in first.text) == allows

@@ -261,8 +261,8 @@ def test_arguments_in_our_own_names_stay_as_they_are_written() -> None:
 def test_what_is_wrong_is_said_once_other_names_are_understood() -> None:
     said = refused("write_file", '{"file_path": "a", "contents": "b", "overwrite": true}')
     assert "unknown field `overwrite`" in said and "file_path" not in said
-    said = refused("shell", '{"command": ["ls"], "workdir": "/", "login": true, "timeout_ms": 1}')
-    assert "unknown fields `workdir`, `login`." in said
+    said = refused("shell", '{"command": ["ls"], "tty": true, "env": {}, "timeout_ms": 1}')
+    assert "unknown fields `tty`, `env`." in said
     said = refused("grep", '{"query": "x", "limit": "many"}')
     assert "Expected `int | null`" in said or "Expected `int`" in said
 

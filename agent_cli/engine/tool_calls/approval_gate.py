@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ..services import SessionServices
 
 _UNASKED = ("auto-edit", "yolo")
+_OUTPUT_LINES, _LINE_CHARS = 6, 300
+"""How much of a command's output is part of the question whether it may run again."""
 """Modes in which the model may change files without a question."""
 
 
@@ -295,6 +297,7 @@ class ApprovalGate:
             reach=outcome.needs,
             label=pending.label,
             folder=shown.folder,
+            output="\n".join(line[:_LINE_CHARS] for line in outcome.display.split("\n")[-_OUTPUT_LINES:]),
         )
         decisions = await self._ask_user((item,), pending)
         decision = decisions.get(pending.call.id) or Decision(pending.call.id, allow=False)

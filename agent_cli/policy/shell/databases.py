@@ -29,7 +29,8 @@ EMPTIES: dict[str, str] = {
     **dict.fromkeys("npm pnpm yarn bun make just task".split(), _DB_TASK),
     **dict.fromkeys(
         ["rails", "rake"],
-        r" db:(drop|reset|purge|truncate_all|migrate:reset|seed:replant)\b| runner .*\b(delete|destroy)_all\b",
+        r" db:(drop|reset|purge|setup|schema:load|truncate_all|migrate:reset|seed:replant)\b"
+        r"| runner .*\b(delete|destroy)_all\b",
     ),
     "artisan": r" (migrate:(fresh|refresh|reset)|db:wipe) ",
     **dict.fromkeys(["manage.py", "django-admin"], r" (flush|reset_db) | migrate .*zero "),
@@ -41,7 +42,7 @@ EMPTIES: dict[str, str] = {
     **dict.fromkeys(["alembic", "flask"], r" downgrade base "),
     "mongorestore": " --drop ",
     "pg_restore": " (-c|--clean) ",
-    **dict.fromkeys(["dotnet", "dotnet-ef"], r" database drop "),
+    **dict.fromkeys(["dotnet", "dotnet-ef"], r" database (drop|update 0) "),
     "goose": " reset ",
     **dict.fromkeys(["dbmate", "diesel", "sqlx"], r" (drop|reset) "),
     "sea-orm-cli": r" migrate (fresh|reset|refresh) ",

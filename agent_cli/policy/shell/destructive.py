@@ -83,7 +83,8 @@ def _all(names: str, words: str, why: str) -> dict[str, Danger]:
     return dict.fromkeys(names.split(), Danger(words, why))
 
 
-_ON_A_FORGE = r" (delete|create|publish|merge|upload|archive|transfer) | (-X|--method)[ =]?DELETE "
+_ON_A_FORGE = r" (delete|create|publish|merge|upload|archive|transfer) | (-X|--method)[ =]?(DELETE|PUT|PATCH) "
+_FOR_REAL = r"^(?!.* --dry-run(=client|=server)? )"
 _ADDS = r" \S+ (create|publish|merge|upload) | push "
 """What changes something elsewhere and loses nothing."""
 _LATER = "changes what later commands run"
@@ -107,7 +108,14 @@ DANGERS: dict[str, Danger] = {
     **_all("pkill killall", r" (-u|-U|--e?uid|-g|--group|-v|\.|\.\*) ", "ends every process"),
     **_all("zfs zpool", " destroy ", "works on disks or the machine itself"),
     "diskutil": Danger(r"(?i) (erase|partition|reformat|delete)", "works on disks or the machine itself"),
-    "helm": Danger(r" (uninstall|delete|rollback|push) ", "changes a cluster"),
+    "helm": Danger(rf"{_FOR_REAL}.* (install|upgrade|uninstall|delete|rollback|push) ", "changes a cluster"),
+    "ansible-playbook": Danger(
+        r"^(?!.* (-C|--check|--syntax-check|--list-\w+|--help|--version) )", "changes machines"
+    ),
+    "ansible": Danger(
+        r"^(?!.* ((-m|--module-name)[ =]?(\w+\.)*(ping|setup|debug|stat)|--list-hosts|--help|--version) )",
+        "changes machines",
+    ),
     **_all("kill", r" \S.* -1 | -- -1 |(?<! -s)(?<! -n) 1 ", "ends every process"),
     "agent": Danger(
         r" config (set|edit|init) | mcp (add|remove|trust|login|logout) "
@@ -116,7 +124,8 @@ DANGERS: dict[str, Danger] = {
     "crontab": Danger(r"^(?! -l $)", "changes what runs by itself"),
     **_all("at batch launchctl systemd-run", "", "changes what runs by itself"),
     **_all(
-        "systemctl service", r"^(?! (\S+ )*(status|show|cat|list-\S+|is-\S+)( |$))", "changes services"
+        "systemctl service", r"^(?! (\S+ )*(status|show(-environment)?|cat|list-\S+|is-\S+)( |$))",
+        "changes services",
     ),
     "history": Danger(" -", "changes the history of the shell"),
     **_all(
@@ -130,13 +139,16 @@ DANGERS: dict[str, Danger] = {
         "npm pnpm yarn bun cargo twine gem poetry uv flit hatch pdm lerna vsce",
         r"^( \S+)? (publish|unpublish|deprecate|upload|yank|push|uninstall-release)( |$)", "publishes",
     ),
-    "gh": Danger(_ON_A_FORGE, "changes what is on GitHub"),
+    "gh": Danger(rf"{_ON_A_FORGE}| secret set ", "changes what is on GitHub"),
     **_all("glab hub tea", _ON_A_FORGE, "changes what is on the server"),
     **_all(
         "terraform tofu pulumi cdk terragrunt", r" (destroy|apply|up|deploy|import|(state|stack) rm"
-        r"|workspace delete) ", "changes machines",
+        r"|state (push|delete)|force-unlock|workspace delete) ", "changes machines",
     ),
-    **_all("kubectl oc", r" (delete|drain|replace|apply|scale|patch|exec) ", "changes a cluster"),
+    **_all(
+        "kubectl oc", rf"{_FOR_REAL}.* (delete|drain|replace|apply|scale|patch|exec|edit|cordon|taint"
+        r"|rollout (undo|restart)|set (image|env|resources|selector)) ", "changes a cluster",
+    ),
     **_all(
         "aws gcloud az gsutil", r" (rm|rb|delete\S*|terminate\S*|remove\S*|purge\S*|--delete\S*)"
         r" | rsync (.* )?-\w*d\w* ", "deletes in the cloud",
@@ -150,7 +162,7 @@ DANGERS: dict[str, Danger] = {
     **_all("etcdctl consul vault influx", " (del|delete|destroy|disable) ", "drops data"),
     **_all("rabbitmqctl", r" (force_)?(reset|delete_\w+|purge_queue) ", "drops data"),
     **_all("kafka-topics kafka-topics.sh", " --delete ", "drops data"),
-    "migrate": Danger(r" -(path|source|database)\b.* drop ", "drops data"),
+    "migrate": Danger(r" -(path|source|database)\b.* (drop|down) (?!\d)", "drops data"),
     **_all("dropdb dropuser", "", "drops data"),
     **_all("docker-compose podman-compose", r" (down|rm) (.* )?(-[a-z]*v|--volumes)", "removes volumes"),
     **_all("chown chgrp", r" -\w*R| --r", "changes the owner of a whole tree"),

@@ -45,6 +45,7 @@ from .unread_lines import input_destroys, may_destroy, may_print_secret
 from .wrappers import MAX_SHELLS, TRANSPARENT, all_started_by, program, unwrap
 
 _HOST = lazy_regex(r"(?<![a-z])[a-z][a-z+.-]*://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\]|[^/:?#\s]+)", re.IGNORECASE)
+_HOME = lazy_regex(r"\$(?:HOME\b|\{HOME\})")
 _MOST_FOLDERS = 64
 """Maximum number of directories that are looked at for a deletion in yolo."""
 _MOST_WORDS = 20_000
@@ -237,9 +238,13 @@ def _unread(line: str, doubt: str, cwd: str, policy: Policy) -> Verdict:
 def _destroys_in_a_folder(line: str, cwd: str, policy: Policy) -> bool:
     """Return True if a line may destroy something in one of the folders that its changes of directory lead to,
     if each may happen or not."""
-    folders = [cwd]
+    folders = outside = [cwd]
+    subshell = 0
     try:
-        for command in (each for part in parse(line) for each in unwrap(part).commands):
+        parts = _roughly_parsed(line, policy.home)
+        for part, command in ((each, command) for each in parts for command in unwrap(each).commands):
+            if part.subshell != subshell:
+                subshell, folders = part.subshell, outside
             for place in (_destroying_in(folder, policy) for folder in folders):
                 if destructive.destroys(command, place) or destructive.destroys_by_redirection(command, place):
                     return True
@@ -247,9 +252,24 @@ def _destroys_in_a_folder(line: str, cwd: str, policy: Policy) -> bool:
                 named = [word.text for word in command.words[1:] if word.text[:1] not in ("-", "+")]
                 entered = [policy.resolve((named or [policy.home])[0], folder) for folder in folders]
                 folders = list(dict.fromkeys((*folders, *entered)))[:_MOST_FOLDERS]
+                outside = outside if part.subshell else folders
     except Unsure:
         pass
     return False
+
+
+def _roughly_parsed(line: str, home: str) -> tuple[SimpleCommand, ...]:
+    """Return the commands of a line with the home directory for `$HOME`, and without its subshells if it cannot be
+    parsed with them.
+
+    Raises:
+        Unsure: it cannot be parsed even so.
+    """
+    line = _HOME.sub(lambda _: home, line)
+    try:
+        return parse(line)
+    except Unsure:
+        return parse(re.sub(r"[()]", "", line))
 
 
 def _destroying_in(cwd: str, policy: Policy) -> destructive.Cwd:

@@ -21,6 +21,7 @@ from . import destructive
 from .databases import CLIENTS
 from .parser import SimpleCommand
 from .readonly_commands import git_extras_are_known
+from .sandbox_needs import is_at_home
 from .wrappers import SHELLS, WRAPPERS, normalize, program
 
 _PYTEST = (
@@ -324,7 +325,7 @@ def _own_grant(command: SimpleCommand) -> str:
     name = program(command)
     wrapper = WRAPPERS.get(name)
     text = " ".join(command.argv)
-    is_other = name in _NEVER and not _ACTIVATES.fullmatch(text)
+    is_other = name in _NEVER and not _ACTIVATES.fullmatch(text) and not (name == "curl" and is_at_home(command))
     if is_other or (wrapper and not wrapper.verbs and not wrapper.is_loose):
         return ""
     match = re.fullmatch(_PREFIXES, text)

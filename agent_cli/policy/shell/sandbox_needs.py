@@ -237,7 +237,7 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
         path = place.resolve(target)
         if not path.startswith("/dev/") and not is_inside(path, open_folders):
             return SandboxNeed("outside", f"changes {target}, which is outside the workspace")
-    if name in _LOADS_BY_HTTP and _is_at_home(command):
+    if name in _LOADS_BY_HTTP and is_at_home(command):
         return SandboxNeed()
     if name in NETWORK and re.search(NETWORK[name], line):
         keys = name in _WITH_KEYS and re.search(_WITH_KEYS[name], line) is not None
@@ -280,7 +280,7 @@ def leaving_need(need: SandboxNeed) -> SandboxNeed:
     return SandboxNeed("outside", _KEYS) if need.keys else need
 
 
-def _is_at_home(command: SimpleCommand) -> bool:
+def is_at_home(command: SimpleCommand) -> bool:
     """Return True if a command names only servers of this machine: sandboxed commands reach each other's servers
     and no others."""
     words = command.argv[1:]

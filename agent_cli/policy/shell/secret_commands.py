@@ -8,6 +8,8 @@ from .parser import SimpleCommand, Unsure, Word
 from .rule_matching import allowing_rule
 from .wrappers import normalize
 
+_COMPOSED = r" (config|convert) (?!.*(--(services|quiet|images|volumes|profiles|no-interpolate)|-q) )"
+"""The settings of containers with the values of `.env` in them."""
 _SECRETS: dict[str, str] = {
     "gh": r" auth (token|git-credential) | auth status .*(-t|--show-token) ",
     "glab": r" auth (git-credential|status .*(-t|--show-token)) | config get (.* )?token ",
@@ -17,7 +19,7 @@ _SECRETS: dict[str, str] = {
     r"|assume-role\S*) | (batch-)?get-secret-value | ssm get-param.* --with-decryption | create-access-key"
     r" | eks get-token ",
     "az": r" get-access-token | keyvault secret (show|download) | keys? list | show-connection-string"
-    r" | acr credential show | create-for-rbac ",
+    r" | acr credential show | create-for-rbac | appsettings list | --expose-token ",
     **dict.fromkeys(
         ["kubectl", "oc"],
         r" config view .*--raw| create token | whoami (-t|--show-token) "
@@ -37,7 +39,19 @@ _SECRETS: dict[str, str] = {
     "vault": r" (read|kv get|print token|token create|unwrap) ",
     "doppler": r" secrets (?!(set|delete|upload|notes) )| configs tokens create ",
     "infisical": r" (secrets (?!(set|delete) )|export )",
-    "heroku": r" (auth:token|config(:get)?) ",
+    "heroku": r" (auth:token|config(:get)?|pg:credentials:url) ",
+    **dict.fromkeys(["docker", "podman"], rf" compose (.* )?{_COMPOSED[1:]}"),
+    **dict.fromkeys(["docker-compose", "podman-compose"], _COMPOSED),
+    **dict.fromkeys(
+        ["terraform", "tofu", "terragrunt"],
+        r"(?i) output (.* )?(?!-)\S*(passw|secret|token|credential|(private|access|api)_?key)\S* ",
+    ),
+    "systemctl": " show-environment ",
+    "stripe": " config (.* )?--list ",
+    "netlify": " env:(list|get) ",
+    "railway": " variables? (?!.*--set)",
+    "firebase": " functions:(config:get|secrets:access) ",
+    **dict.fromkeys(["neon", "neonctl"], " connection-string "),
     **dict.fromkeys(["fly", "flyctl"], r" (auth token|tokens create) "),
     "supabase": r" projects api-keys ",
     "databricks": r" auth token ",

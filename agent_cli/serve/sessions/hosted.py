@@ -1,6 +1,7 @@
 """Open sessions by id, each with a log of its events."""
 
 import asyncio
+import os
 
 import msgspec
 
@@ -83,7 +84,7 @@ class Hub:
         if self._is_closed:
             raise HostError("The server is shutting down.")
         if not opening.session_id or opening.fork:
-            return await asyncio.shield(self._begin(opening))
+            return await asyncio.shield(self._begin(self._copyable(opening)))
         if (found := self.find(opening.session_id)) is not None:  # the open session may be unsaved
             return found
         identifier = self._host.find(opening.session_id)
@@ -117,6 +118,13 @@ class Hub:
         await asyncio.gather(*self._tasks, *self._closing.values(), return_exceptions=True)
         sessions, self._open = list(self._open.values()), {}
         await asyncio.gather(*(session.aclose() for session in sessions), return_exceptions=True)
+
+    def _copyable(self, opening: Opening) -> Opening:
+        """Return an opening that copies an open session of which nothing is saved yet as a new one."""
+        found = self.find(opening.session_id) if opening.fork else None
+        if found is None or (state := found.client.snapshot()).turns or os.path.exists(state.session_path):
+            return opening
+        return msgspec.structs.replace(opening, session_id="", fork=False)
 
     def _begin(self, opening: Opening) -> "asyncio.Task[HostedSession]":
         task = asyncio.create_task(self._opened(opening))

@@ -14,6 +14,7 @@ EDIT = ("edit_file", "apply_patch")
 _OF_AGENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("bash", "shell", "runshellcommand", "execute", "terminal", "execcommand"), ("shell",)),
     **dict.fromkeys(("executecommand", "localshell", "runinterminal", "runterminalcmd"), ("shell",)),
+    "shellcommand": ("shell",),
     **dict.fromkeys(("read", "readfile", "readmanyfiles", "notebookread", "view"), ("read_file",)),
     **dict.fromkeys(("edit", "multiedit", "editfile", "applypatch", "patch", "replace", "notebookedit"), EDIT),
     **dict.fromkeys(("write", "writefile"), ("write_file",)),
@@ -51,6 +52,7 @@ _USUAL: Mapping[str, tuple[str, ...]] = {
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("filepath", "filename", "absolutepath", "targetfile", "notebookpath"), ("path",)),
     **dict.fromkeys(("dirpath", "dir", "directory", "folder", "targetdirectory", "searchpath"), ("path",)),
+    "relativeworkspacepath": ("path",),
     **dict.fromkeys(("oldstring", "oldstr", "oldtext"), ("old",)),
     **dict.fromkeys(("newstring", "newstr", "newtext"), ("new",)),
     "allowmultiple": ("replace_all",),
@@ -61,13 +63,13 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("include", "includepattern", "filepattern"), ("glob",)),
     **dict.fromkeys(("headlimit", "maxresults"), ("limit",)),
     "i": ("ignore_case",),
-    "c": ("context",),
+    "namesonly": ("files_only",),
     **dict.fromkeys(("input", "patchtext", "diff"), ("patch",)),
     "todos": ("items",),
     "plan": ("items", "summary"),
     **dict.fromkeys(("content", "step"), ("text",)),
     **dict.fromkeys(("skill", "skillname"), ("name",)),
-    **dict.fromkeys(("bashid", "shellid", "taskid", "jobid"), ("job",)),
+    **dict.fromkeys(("bashid", "shellid", "taskid", "jobid", "id"), ("job",)),
     "args": ("arguments",),
     "prompt": ("task",),
     **dict.fromkeys(("subagenttype", "agenttype"), ("type",)),
@@ -82,18 +84,38 @@ _ACTIONS: Mapping[str, str] = {
     **dict.fromkeys(("taskstop", "killshell", "killbash"), "stop"),
 }
 """What other agents' names for `jobs` say that its argument `action` says."""
-_FILES_ONLY = {"content": False, "files_with_matches": True}
-"""What `output_mode` of a search says that `files_only` can say."""
-_CONVERTED = frozenset({"timeout", "timeoutms", "startline", "endline", "viewrange", "outputmode"})
-"""Arguments that ours say in another unit or form."""
+_SEARCH_FORMS = frozenset({"outputmode", "type", "casesensitive", "a", "b", "c"})
+"""Arguments that say the form of a search."""
+_TYPES: Mapping[str, str] = {
+    "py": "*.{py,pyi}",
+    "js": "*.{js,jsx,cjs,mjs,vue}",
+    "ts": "*.{ts,tsx,cts,mts}",
+    "c": "*.{c,h}",
+    "rust": "*.rs",
+    "yaml": "*.{yaml,yml}",
+    **{name: f"*.{name}" for name in ("go", "java", "css", "json", "toml", "swift", "sql")},
+}
+"""What `type` of a search says that `glob` can say: ripgrep's names for kinds of files."""
 _LEAST_MS = 1000
 """Smallest `timeout` that is read as milliseconds: other agents count it in either unit."""
 _REMARKS = frozenset(
-    {"description", "explanation", "instruction", "justification", "reason", "activeform", "prompt"}
+    "description explanation instruction justification reason goal activeform prompt requiresapproval".split()
 )
 """Arguments that only explain a call to the reader."""
-_ANYWAY = "-n"
-"""An argument that asks for what a search does anyway: line numbers."""
+_ANYWAY: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("timeout", "headlimit", "offset"), (0,)),
+    **dict.fromkeys(("multiline", "merge", "restart", "dangerouslydisablesandbox"), (False,)),
+    **dict.fromkeys(("isregexp", "respectgitignore", "shouldreadentirefile", "login"), (True,)),
+    "n": (True, False),
+    "withescalatedpermissions": (False,),
+    "sandboxpermissions": ("use_default",),
+    "expectedreplacements": (1,),
+}
+"""Values with which an argument of another agent asks for what ours does anyway: no limit, line numbers."""
+_FOLDERS = frozenset({"workdir", "cwd", "dirpath", "directory"})
+"""Arguments for the folder of a single command."""
+_NOT_ONE_UNIT = re.compile(r"[;\n#`]|\|\||(?<![&>])&(?![&>])|\\$")
+"""What a command line has that is more than commands joined by `&&` and `|`, so that `cd` cannot begin it."""
 
 
 def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,14 +124,17 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
     properties: Mapping[str, Any] = schema["properties"]
     renamed: dict[str, Any] = {}
     arguments = _converted(properties, arguments)
+    own = {plain_name(name): (name,) for name in properties}
     for key, value in arguments.items():
-        named = [name for name in _ARGUMENTS.get(plain_name(key), ()) if name in properties]
+        plain = plain_name(key)
+        named = [name for name in own.get(plain) or _ARGUMENTS.get(plain, ()) if name in properties]
         name = key if key in properties or not named or named[0] in arguments else named[0]
         if name in renamed:  # two names for one argument: which of them counts is not ours to say
             return dict(arguments)
-        if name in properties or named or (plain_name(key) not in _REMARKS and key != _ANYWAY):
+        if name in properties or named or plain not in _REMARKS:
             renamed[name] = _line(value) if name == "command" and isinstance(value, list) else value
     renamed = {name: _fitting(properties.get(name, {}), value) for name, value in renamed.items()}
+    renamed = _in_folder(renamed) if "command" in properties else renamed
     for name, part in properties.items():
         item = part.get("items", {})
         if item.get("type") != "object":
@@ -125,29 +150,78 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
 
 
 def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return arguments with a time in milliseconds in seconds, and with a first and a last line or the form of a
-    result as ours say it."""
+    """Return arguments as ours say them: without those that ask for what happens anyway, with milliseconds
+    as seconds, and with a range of lines, the form of a search or a list of one question in our words."""
+    arguments = {
+        key: value
+        for key, value in arguments.items()
+        if key in properties or value not in _ANYWAY.get(plain_name(key), ())
+    }
     plain = {plain_name(key): value for key, value in arguments.items()}
-    changed: dict[str, Any] = {}
-    limit = plain.get("timeoutms", plain.get("timeout", ""))
-    is_clear = type(limit) in (int, float) and not {"timeout", "timeoutms"} <= plain.keys()
-    ours = next((name for name in ("timeout_s", "wait_s") if name in properties), "")
-    if ours and is_clear:
-        is_ms = "timeoutms" in plain or limit >= _LEAST_MS
-        changed[ours] = limit / 1000 if is_ms else limit
-    elif "files_only" in properties and plain.get("outputmode") in tuple(_FILES_ONLY):
-        changed["files_only"] = _FILES_ONLY[plain["outputmode"]]
+    if "files_only" in properties:
+        changed = _search(plain)
+    elif "timeout_s" in properties or "wait_s" in properties:
+        changed = _time(plain, "timeout_s" if "timeout_s" in properties else "wait_s")
     elif "offset" in properties and "limit" in properties:
         changed = _lines(plain)
+    elif "question" in properties and isinstance(plain.get("questions"), list):
+        changed = _question(plain["questions"])
+    else:
+        changed = {}
     if not changed or changed.keys() & arguments.keys():
         return arguments
-    return {key: value for key, value in arguments.items() if plain_name(key) not in _CONVERTED} | changed
+    replaced = {"timeout", "timeoutms", "startline", "endline", "viewrange", "questions", *_SEARCH_FORMS}
+    return {key: value for key, value in arguments.items() if plain_name(key) not in replaced} | changed
+
+
+def _time(plain: Mapping[str, Any], ours: str) -> dict[str, Any]:
+    limit = plain.get("timeoutms", plain.get("timeout"))
+    if type(limit) not in (int, float) or {"timeout", "timeoutms"} <= plain.keys():
+        return {}
+    return {ours: limit / 1000 if "timeoutms" in plain or limit >= _LEAST_MS else limit}
+
+
+def _search(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the form of a search is in ours; empty if a part of it has no equivalent."""
+    changed: dict[str, Any] = {}
+    for key in _SEARCH_FORMS & plain.keys():
+        match key, plain[key]:
+            case "outputmode", "content" | "files_with_matches" as form:
+                changed["files_only"] = form != "content"
+            case "type", str() as kind if kind in _TYPES:
+                changed["glob"] = _TYPES[kind]
+            case "casesensitive", bool() as exact:
+                changed["ignore_case"] = not exact
+            case "a" | "b" | "c", int() as lines:
+                changed["context"] = max(lines, changed.get("context", 0))
+            case _:
+                return {}
+    return changed
+
+
+def _question(questions: list[Any]) -> dict[str, Any]:
+    """Return the one question of a list, with its options."""
+    match questions:
+        case [{"question": str() as question, **rest}]:
+            return {"question": question, "options": rest.get("options", [])}
+    return {}
+
+
+def _in_folder(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with a command that changes to its folder, where the form of the line allows that."""
+    folders = [key for key in arguments if plain_name(key) in _FOLDERS]
+    match [arguments.get("command"), *(arguments[key] for key in folders)]:
+        case [str() as line, str() as folder] if folder in ("", ".") or not _NOT_ONE_UNIT.search(line):
+            rest = {key: value for key, value in arguments.items() if key not in folders}
+            is_here = folder in ("", ".")
+            return rest | {"command": line if is_here else f"(cd {shlex.quote(folder)} && {line})"}
+    return arguments
 
 
 def _lines(plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the offset and the limit for the first and the last line; empty if these are not certain."""
     given = plain.get("viewrange", [plain.get("startline"), plain.get("endline")])
-    if ("viewrange" in plain and len(_CONVERTED & plain.keys()) > 1) or not isinstance(given, list):
+    if ("viewrange" in plain and {"startline", "endline"} & plain.keys()) or not isinstance(given, list):
         return {}
     match [int(each) if isinstance(each, str) and each.isdecimal() else each for each in given]:
         case [int(first), None | -1]:
@@ -166,9 +240,21 @@ def _fitting(part: Mapping[str, Any], value: Any) -> Any:
         return str(value)
     if isinstance(value, dict) and part.get("type") == "array":
         return [value]
+    if isinstance(value, list) and part.get("items", {}).get("type") == "string":
+        return [_label(item) for item in value]
     if isinstance(value, str) and value not in part.get("enum", (value,)):
         return _WORDS.get(value, value)
     return value
+
+
+def _label(option: Any) -> Any:
+    """Return the text for an option with a label and a description; others as they are."""
+    match option:
+        case {"label": str() as label, "description": str() as description} if description:
+            return f"{label}: {description}"
+        case {"label": str() as label}:
+            return label
+    return option
 
 
 def _line(argv: list[Any]) -> Any:

@@ -123,9 +123,7 @@ class Shell(BasicTool):
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
         model = [*person, *_place(context, lost, ended), *_kept_output(params.command, start, context)]
-        is_unseen = start.bounds is not None and context.processes.enforced_level.mechanism == "bubblewrap"
-        if job is not None and is_unseen:
-            model.append("kill, pkill and lsof in other commands do not see it: stop it with the tool jobs")
+        model += _unseen_jobs(params.command, job, start, context)
         if context.leaves:
             model.append(_left(altered))
         output = log.text().rstrip("\n") or "(no output)"
@@ -169,6 +167,8 @@ def _refuse_masks(command: str) -> None:
 
 _PATCHING = lazy_regex(r"(?:^|[;&|\n])[ \t]*apply_?patch[ \t]+(?:<<|['\"]\*\*\* Begin)")
 """A patch given to a command, as Codex's own prompt teaches, after other commands."""
+_ENDS_OTHERS = lazy_regex(r"(?:^|[\s;&|(])(?:kill|pkill|killall|fuser)(?:\s|$)")
+"""The programs that end other processes."""
 _UNNOTICED = "a part of it may have failed, because the sandbox blocked"
 
 
@@ -260,6 +260,16 @@ def _kept_output(command: str, start: StartedCommand, context: ToolContext) -> I
     """Yield how to read output that was saved, if a command in the sandbox tried to: it sees none of our files."""
     if start.bounds is not None and str(context.spill_dir) in command:
         yield "commands cannot see saved output: use read_file or grep on that path"
+
+
+def _unseen_jobs(command: str, job: Job | None, start: StartedCommand, context: ToolContext) -> Iterator[str]:
+    """Yield how to stop a job that other commands do not see: to one that became it, and to one that tried to."""
+    if start.bounds is None or context.processes.enforced_level.mechanism != "bubblewrap":
+        return
+    if job is not None:
+        yield "kill, pkill and lsof in other commands do not see it: stop it with the tool jobs"
+    elif context.jobs.any_runs() and _ENDS_OTHERS.search(command) and "$!" not in command:
+        yield "it saw only its own processes, none of a job: stop a job with the tool jobs"
 
 
 def _waiting(log: OutputLog, suspicious_s: float) -> Iterator[str]:

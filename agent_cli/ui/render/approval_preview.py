@@ -140,6 +140,10 @@ def render_preview(items: Sequence[ApprovalItem], theme: Theme, width: int) -> l
         if item.rewrite:  # what hooks changed or proposed to change, with their names
             changes = _diff(visible(item.rewrite).split("\n"), theme, width - 2)
             body = [theme.paint("warning", "Hooks on this call:"), *changes, *body]
+        if item.output:
+            output = lines.cut(visible(item.output).expandtabs().split("\n"), width - 4)
+            said = ["Its output ended with:", *(f"  {row}" for row in output)]
+            body = [*body, *(theme.paint("muted", row) for row in said)]
         bodies.append([*_whole_name(item, room, width - 2), *body])
     return _named(items, bodies, theme, width)
 

@@ -23,6 +23,8 @@ _MOST_GAP = 200
 """Maximum number of empty cells between two others, as shown."""
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "line-break": "\n", "s": " ", "noBreakHyphen": "-"}
 """Elements that stand for a character."""
+_NOTES = {"footnote": "", "endnote": "e", "comment": "c"}
+"""Kinds of notes in a Word document, and what distinguishes their numbers."""
 
 
 class ZipRequest(msgspec.Struct, frozen=True):
@@ -80,7 +82,12 @@ def _names(archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 def _word(archive: zipfile.ZipFile) -> Iterator[str]:
-    return _blocks(_xml(archive, "word/document.xml"))
+    yield from _blocks(_xml(archive, "word/document.xml"))
+    for kind, letter in _NOTES.items():
+        if f"word/{kind}s.xml" in archive.namelist():
+            for note in _xml(archive, f"word/{kind}s.xml"):
+                if text := " ".join(filter(None, _blocks(note))):  # separators have none
+                    yield f"[^{letter}{_attribute(note, 'id')}]: {text}"
 
 
 def _open_document(archive: zipfile.ZipFile) -> Iterator[str]:
@@ -133,6 +140,8 @@ def _text(paragraph: Element) -> str:
         if tag in ("delText", "instrText", "annotation", "tracked-changes", "Fallback"):
             return
         parts.append(_CHARACTERS.get(tag, ""))
+        if (kind := tag.removesuffix("Reference")) != tag and kind in _NOTES:
+            parts.append(f"[^{_NOTES[kind]}{_attribute(element, 'id')}]")
         parts.append((element.text or "") if not is_office or tag == "t" else "")
         for each in element:
             add(each)
@@ -143,8 +152,9 @@ def _text(paragraph: Element) -> str:
 
 
 def _slides(archive: zipfile.ZipFile) -> Iterator[str]:
-    found = ((re.fullmatch(r"ppt/slides/slide(\d+)\.xml", name), name) for name in archive.namelist())
-    for number, name in sorted((int(match[1]), name) for match, name in found if match):
+    listed = (each for each in _xml(archive, "ppt/presentation.xml").iter() if _tag(each) == "sldId")
+    ids = [value for each in listed for key, value in each.items() if key.endswith("}id")]
+    for number, name in enumerate(filter(None, map(_related(archive, "ppt/presentation.xml").get, ids)), 1):
         yield f"[Slide {number}]"
         yield from filter(None, _blocks(_xml(archive, name)))
 
@@ -153,11 +163,11 @@ def _sheets(archive: zipfile.ZipFile) -> Iterator[str]:
     strings = []
     if "xl/sharedStrings.xml" in archive.namelist():
         strings = [_joined(each) for each in _xml(archive, "xl/sharedStrings.xml") if _tag(each) == "si"]
-    targets = {each.get("Id", ""): each.get("Target", "") for each in _xml(archive, "xl/_rels/workbook.xml.rels")}
+    targets = _related(archive, "xl/workbook.xml")
     for sheet in _xml(archive, "xl/workbook.xml").iter():
         if _tag(sheet) == "sheet":
             yield f"[Sheet {sheet.get('name', '')}; dates are day numbers]"
-            path = posixpath.normpath(posixpath.join("/xl", targets.get(_attribute(sheet, "id"), ""))).lstrip("/")
+            path = targets.get(_attribute(sheet, "id"), "")
             rows = (each for each in _xml(archive, path).iter() if _tag(each) == "row")
             yield from ("\t".join(_row(row, strings)) for row in rows)
 
@@ -198,6 +208,15 @@ _READERS: dict[str, Callable[[zipfile.ZipFile], Iterable[str]]] = {
     "META-INF/manifest.xml content.xml": _open_document,
 }
 """Files in the archive → the reader of such documents."""
+
+
+def _related(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
+    """Return the files that a file of Office's refers to, by the ids of the references."""
+    folder, own = posixpath.split(name)
+    return {
+        each.get("Id", ""): posixpath.normpath(posixpath.join("/", folder, each.get("Target", ""))).lstrip("/")
+        for each in _xml(archive, f"{folder}/_rels/{own}.rels")
+    }
 
 
 def _xml(archive: zipfile.ZipFile, name: str) -> Element:

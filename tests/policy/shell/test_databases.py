@@ -19,7 +19,7 @@ from tests.rows import each_row
         "bundle exec rails runner User.destroy_all", "flask db downgrade base", "mongorestore --drop dump", "pg_restore -c -d x f",
         "dotnet ef database drop", "goose reset", "dbmate drop", "diesel database reset", "sqlx database drop", "celery -A x purge",
         "mongosh --eval 'db.dropDatabase()'", "mongosh --eval 'db.a.drop()'", "psql -c 'DROP\nTABLE x'", "psql \"$URL\" -c 'drop index x'",
-        "migrate -path x -database y drop -f", "duckdb x.db 'drop table x'", "cqlsh -e 'drop keyspace x'", "sea-orm-cli migrate fresh",
+        "migrate -path x -database y drop -f", "duckdb x.db 'drop table x'", "bin/rails db:schema:load", "rake db:setup", "dotnet ef database update 0", "migrate -path x -database y down", "cqlsh -e 'drop keyspace x'", "sea-orm-cli migrate fresh",
     ],
 )  # fmt: skip
 def test_words_that_empty_a_database_ask_in_yolo(line: str) -> None:
@@ -29,6 +29,7 @@ def test_words_that_empty_a_database_ask_in_yolo(line: str) -> None:
 @each_row(
     "line",
     [
+        "bin/rails db:prepare", "dotnet ef database update", "migrate -path x -database y down 1",
         "npm run db:migrate", "npm run reset", "make db", "pg_restore -Fc -d x f", "flask db upgrade", "sqlx migrate run",
         "rails runner x.rb", "psql -c 'select dropped_at from drops'", "psql \"$URL\" -c 'select drop_off from a'", "rg 'npm run db:reset' docs", "rg npm db:reset", "pytest -k mongo tests/drop_test.py",
     ],

@@ -111,3 +111,85 @@ def test_a_word_that_a_field_does_not_take_is_answered_with_those_it_takes() -> 
         ToolError, match=r"action \(append/replace/insert/rewrite, required\), block \(string, req"
     ):
         REGISTRY.parse("memory", '{"action": "note", "block": "notes", "text": "x"}')
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "meant"),
+    [
+        ("grep", {"pattern": "x", "-A": 3, "-B": 1}, {"pattern": "x", "context": 3}),
+        ("grep", {"pattern": "x", "type": "py", "-C": 2}, {"pattern": "x", "glob": "*.{py,pyi}", "context": 2}),
+        ("grep", {"query": "x", "caseSensitive": False}, {"pattern": "x", "ignore_case": True}),
+        ("grep", {"pattern": "x", "multiline": False, "isRegexp": True}, {"pattern": "x"}),
+        ("grep", {"pattern": "x", "head_limit": 0, "offset": 0}, {"pattern": "x"}),
+        (
+            "edit_file",
+            {"filePath": "f", "oldString": "a", "newString": "b", "replaceAll": True},
+            {"path": "f", "edits": [{"old": "a", "new": "b", "replace_all": True}]},
+        ),
+        (
+            "edit_file",
+            {"file_path": "f", "old_string": "a", "new_string": "b", "expected_replacements": 1},
+            {"path": "f", "edits": [{"old": "a", "new": "b"}]},
+        ),
+        ("update_plan", {"todos": [{"content": "a"}], "merge": False}, {"items": [{"text": "a"}]}),
+        ("shell", {"command": "ls", "timeout": 0, "goal": "See it"}, {"command": "ls"}),
+        ("jobs", {"action": "read", "id": 1}, {"action": "read", "job": "1"}),
+    ],
+)
+def test_what_an_argument_of_another_agent_means_needs_no_second_call(
+    name: str, given: dict[str, object], meant: dict[str, object]
+) -> None:
+    assert REGISTRY.parse(name, json.dumps(given)) == REGISTRY.parse(name, json.dumps(meant))
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("grep", {"pattern": "x", "multiline": True}),
+        ("grep", {"pattern": "x", "output_mode": "count", "-A": 1}),
+        ("grep", {"pattern": "x", "type": "py", "glob": "a*"}),
+        ("grep", {"pattern": "x", "context": 1, "-A": 2}),
+        ("edit_file", {"path": "f", "old_string": "a", "new_string": "b", "expected_replacements": 2}),
+        ("update_plan", {"todos": [{"content": "a"}], "merge": True}),
+        ("ask_user", {"questions": [{"question": "A?"}, {"question": "B?"}]}),
+        ("shell", {"command": "ls", "restart": True}),
+    ],
+)
+def test_what_ours_cannot_do_is_refused(name: str, given: dict[str, object]) -> None:
+    with pytest.raises(ToolError):
+        REGISTRY.parse(name, json.dumps(given))
+
+
+def test_a_list_of_one_question_is_the_question_with_its_options() -> None:
+    asked = {
+        "question": "Which?", "header": "DB", "multiSelect": False,
+        "options": [{"label": "pg", "description": "a server"}, {"label": "sqlite", "description": ""}, "none"],
+    }  # fmt: skip
+    options = ["pg: a server", "sqlite", "none"]
+    ours = REGISTRY.parse("ask_user", json.dumps({"question": "Which?", "options": options}))
+    assert REGISTRY.parse("ask_user", json.dumps({"questions": [asked]})) == ours
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        ({"command": "npm test | tail -5 2>&1", "workdir": "web"}, "(cd web && npm test | tail -5 2>&1)"),
+        ({"command": ["bash", "-lc", "ls && pwd"], "workdir": "my app"}, "(cd 'my app' && ls && pwd)"),
+        ({"command": "ls", "dir_path": "."}, "ls"),
+        ({"cmd": "a; b", "cwd": ""}, "a; b"),
+        ({"command": "a; b", "cwd": "web"}, None),
+        ({"command": "a || b", "cwd": "web"}, None),
+        ({"command": "a & b", "cwd": "web"}, None),
+        ({"command": "a # b", "cwd": "web"}, None),
+        ({"command": "cat <<E\nx\nE", "cwd": "web"}, None),
+        ({"command": "a", "cwd": "web", "workdir": "src"}, None),
+        ({"command": "a", "cwd": 1}, None),
+    ],
+)
+def test_the_folder_of_one_command_is_entered_for_it_alone(given: dict[str, object], command: str | None) -> None:
+    if command is None:
+        with pytest.raises(ToolError, match="Object contains unknown field"):
+            REGISTRY.parse("shell", json.dumps(given))
+    else:
+        ours = REGISTRY.parse("shell", json.dumps({"command": command}))
+        assert REGISTRY.parse("shell", json.dumps(given)) == ours

@@ -14,6 +14,7 @@ from agent_cli.ui.dialogs import answers
 from agent_cli.ui.dialogs.approval import ApprovalDialog
 from agent_cli.ui.dialogs.approval_decisions import split_hunks
 from agent_cli.ui.dialogs.question import QuestionDialog
+from agent_cli.ui.render.approval_preview import render_preview
 from agent_cli.ui.render.marks import option_rows
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, choose
@@ -519,6 +520,14 @@ def test_a_diff_is_taken_over_hunk_by_hunk(keys: str, decision: Decision) -> Non
         assert asking.answer is None
         asking.entered(key)
     assert asking.answer == answered(decision)
+
+
+def test_what_a_blocked_command_printed_stands_above_the_question() -> None:
+    blocked = msgspec.structs.replace(item(), output="one\x1b[31m\n\ttwo " + "x" * 40)
+    rows = render_preview((blocked,), NONE, 40)
+    assert rows[0] == "  Its output ended with:" and rows[1].startswith("    one"), rows
+    assert "".join(rows[2:]).replace(" ", "") == "two" + "x" * 40, rows
+    assert all(len(row) <= 40 and "\x1b" not in row for row in rows), rows
 
 
 def test_a_hunk_is_drawn_as_the_diff_above_it() -> None:
