@@ -70,7 +70,7 @@ async def login(
     if definition.transport == "stdio":
         raise ServerError(f"The MCP server {definition.name} is a program of yours and needs no login.")
     scopes = _scopes(definition, tokens.load(definition))
-    async with RedirectListener(definition.oauth.callback_port) as at:
+    async with RedirectListener(definition.oauth.callback_port, definition.oauth.callback_host) as at:
         flow = _Flow(definition, scopes, at, show, pasted)
         try:
             found = await flow.run()

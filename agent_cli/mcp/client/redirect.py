@@ -23,24 +23,20 @@ class RedirectListener:
     """Listens on a loopback port, fixed before the login begins. Requests without the login's own `state` are
     rejected, and the wait continues."""
 
-    def __init__(self, port: int = 0) -> None:
-        """Create a listener; for port 0, on any free one."""
+    def __init__(self, port: int = 0, host: str = "127.0.0.1") -> None:
+        """Create a listener; for port 0, on any free one. `host` names this machine in the redirect address."""
         self.port = port
+        self._host = host
         self.secrets: list[str] = []
         """Values from the redirect that must never be shown."""
         self._state = ""
         self._found: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self._server: asyncio.Server | None = None
 
-    @staticmethod
-    def address_of(port: int) -> str:
-        """Return the redirect address for a port."""
-        return f"http://127.0.0.1:{port}{_PATH}"
-
     @property
     def address(self) -> str:
         """The redirect address."""
-        return self.address_of(self.port)
+        return f"http://{self._host}:{self.port}{_PATH}"
 
     async def __aenter__(self) -> "RedirectListener":
         try:

@@ -185,8 +185,9 @@ async def test_metadata_is_not_fetched_elsewhere(server: OAuthServer, tokens: To
 
 
 async def test_the_settings_of_the_user_are_used(server: OAuthServer, tokens: TokenStore) -> None:
-    settings = OAuthSettings(client_id="mine", client_secret="planted-own", scopes=("read", "write"))
+    settings = OAuthSettings("mine", "planted-own", scopes=("read", "write"), callback_host="localhost")
     browser = await logged_in(server, tokens, oauth=settings)
+    assert browser.query["redirect_uri"].startswith("http://localhost:")
     assert browser.query["client_id"] == "mine" and browser.query["scope"] == "read write"
     assert server.registrations == [] and server.forms[0]["client_secret"] == "planted-own"
 
