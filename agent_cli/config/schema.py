@@ -184,6 +184,8 @@ class McpOAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Permissions to ask for; none means those that the server names."""
     callback_port: int = 0
     """Port of the redirect on this machine; 0 for any."""
+    callback_host: Literal["127.0.0.1", "localhost"] = "127.0.0.1"
+    """Name of this machine in the redirect address that the client is registered with."""
 
 
 class McpServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

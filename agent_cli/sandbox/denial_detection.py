@@ -92,7 +92,8 @@ _NETWORK = tuple(
         rf"connect(?: to|ing to)? (?:host )?{_HOST}[^\n]*(?:network is unreachable|ENETUNREACH)",
         rf"dial tcp {_HOST}[^\n]*network is unreachable",
         r"No matching distribution found for()",
-        r"_socket\.socket\.__init__[^\n]*\n(?:[ ^~]*\n)?PermissionError: \[Errno 1\]()",
+        r"_socket\.socket\.__init__[^\n]*\n(?:[ ^~]*\n)?(?:E +)?PermissionError: \[Errno 1\]()",
+        r"\b(?:listen|connect) EPERM(?:: operation not permitted)? (?:\d+(?:\.\d+){3}|[0-9a-f]*:[0-9a-f]*:)()",
         r"\bsocket: operation not permitted()",
         r"(?:failed to (?:fetch|download|get))[^\n]*?https?://([A-Za-z0-9.-]+)[^\n]*(?:dns|resol|unreachable|connect)",
         r"(?:temporary failure in name resolution|name or service not known|network is unreachable|EAI_AGAIN"

@@ -108,6 +108,11 @@ NETWORK = [
     ("    sock.connect(sa)\nOSError: [Errno 101] Network is unreachable", ""),
     ("    _socket.socket.__init__(self, family, type, proto, fileno)\n"
      "PermissionError: [Errno 1] Operation not permitted", ""),
+    (">       _socket.socket.__init__(self, family, type, proto, fileno)\n"
+     "E       PermissionError: [Errno 1] Operation not permitted", ""),
+    ("Error: listen EPERM: operation not permitted 127.0.0.1\n    at Server.setupListenHandle", ""),
+    ("Error: listen EPERM: operation not permitted :::3000", ""),
+    ("connect EPERM 192.0.2.7:443 - Local (undefined:undefined)", ""),
     ("go: example.org/x: Get \"https://proxy.example.org/x\": dial tcp: lookup proxy.example.org on [::1]:53:"
      " read: connection refused", "proxy.example.org"),
     ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",

@@ -1,6 +1,7 @@
 """Failures of HTTP requests to servers, described for the user with what can be done."""
 
 import os
+import re
 import secrets
 import socket
 import ssl
@@ -18,6 +19,7 @@ Kind = Literal["gone", "session ended", "login", "refused"]
 MARK = f"agent-cli-{secrets.token_hex(8)}"
 """Key of an error's data under which a failure passes through the SDK; no server can know it."""
 _GATEWAY = (502, 503, 504)
+_SCOPE = re.compile(r'\bscope="([\x21\x23-\x5b\x5d-\x7e ]+)"')
 
 
 class StatusError(ServerError):
@@ -69,14 +71,15 @@ def of_status(response: httpx2.Response, *, has_own_credentials: bool, in_sessio
     if status < 400:
         return None
     said = f"HTTP {status} {response.reason_phrase}".strip()
-    lacks_scope = status == 403 and "insufficient_scope" in response.headers.get("www-authenticate", "")
+    missing = missing_scope(response)
     if status == 401 and has_own_credentials:
         words = f"does not accept the Authorization header of its configuration ({said})"
         return HttpFailure("refused", words, status)
     if status == 401:
         return HttpFailure("login", f"needs a login ({said})", status)
-    if lacks_scope and not has_own_credentials:
-        return HttpFailure("login", f"needs a login with more rights ({said})", status)
+    if missing is not None and not has_own_credentials:
+        rights = f": {missing}" if missing else ""
+        return HttpFailure("login", f"needs a login with more rights{rights} ({said})", status)
     if status == 403:
         return HttpFailure("refused", f"does not allow this ({said})", status)
     if status == 404 and in_session:
@@ -84,6 +87,16 @@ def of_status(response: httpx2.Response, *, has_own_credentials: bool, in_sessio
     if status == 404:
         return HttpFailure("refused", f"has nothing at this address ({said})", status)
     return HttpFailure("gone" if status in _GATEWAY else "refused", f"answered with {said}", status)
+
+
+def missing_scope(response: httpx2.Response) -> str | None:
+    """Return the scopes that a request lacked, separated by spaces and empty if the server names none; None if it
+    did not fail for that (RFC 6750 §3.1)."""
+    challenge = response.headers.get("www-authenticate", "")
+    if response.status_code != 403 or "insufficient_scope" not in challenge:
+        return None
+    named = _SCOPE.search(challenge)
+    return named[1] if named else ""
 
 
 def of_exception(error: BaseException) -> HttpFailure:

@@ -18,6 +18,7 @@ from agent_cli.protocol.json_text import decode_json
 from ..types.client import ServerError
 from ..types.definition import ServerDefinition
 from .http import proxy_setting, usable_proxy
+from .http_failures import missing_scope
 from .tokens import StoredLogin, TokenStore, expiry
 
 _REFRESH_S = 30.0
@@ -43,7 +44,16 @@ class LoginAuth(httpx2.Auth):
         if response.status_code == 401 and login.access_token:
             newer = await self._refreshed(login)
             if newer.access_token and newer.access_token != login.access_token:
-                yield _with(request, newer)
+                response = yield _with(request, newer)
+        if missing := missing_scope(response):
+            await asyncio.to_thread(self._note_missing, missing)
+
+    def _note_missing(self, scope: str) -> None:
+        """Save which scope the login lacks, for the next one to request it."""
+        with contextlib.suppress(OSError), self._tokens.locked(self._definition):
+            login = self._tokens.load(self._definition)
+            if login is not None and login.missing_scope != scope:
+                self._tokens.save(self._definition, msgspec.structs.replace(login, missing_scope=scope))
 
     async def _refreshed(self, login: StoredLogin) -> StoredLogin:
         """Refresh a login's token. This continues in a thread on cancellation, because a used refresh token must
@@ -79,11 +89,13 @@ class _InvalidGrant(Exception):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    access_token: str = ""
-    refresh_token: str = ""
+    """Read leniently, like the answer to a login: a new refresh token may be in it, and the old one is used."""
+
+    access_token: str | None = None
+    refresh_token: str | None = None
     expires_in: float | None = None
     scope: str | None = None
-    error: str = ""
+    error: str | None = None
 
 
 def _exchanged(login: StoredLogin) -> StoredLogin:
@@ -124,7 +136,7 @@ def _posted(url: str, form: dict[str, str], headers: dict[str, str]) -> _Answer:
             body += chunk
             if len(body) > _MOST_BYTES:
                 break
-    return decode_json(body, type=_Answer)
+    return msgspec.convert(decode_json(body), _Answer, strict=False)
 
 
 def _with(request: httpx2.Request, login: StoredLogin) -> httpx2.Request:

@@ -5,10 +5,11 @@ with S256, the check of addresses, and messages without secrets.
 """
 
 import os
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from mcp.client.auth import (
@@ -34,6 +35,7 @@ from .tokens import StoredLogin, TokenStore, expiry
 
 _TIMEOUT_S = 30.0
 _MOST_CHARS = 300
+_SCOPE = re.compile(r',?\s*\bscope=("[^"]*"|[^\s,]+)')
 _HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -67,15 +69,15 @@ async def login(
     """
     if definition.transport == "stdio":
         raise ServerError(f"The MCP server {definition.name} is a program of yours and needs no login.")
-    earlier = tokens.load(definition)
-    async with RedirectListener(definition.oauth.callback_port or (earlier.redirect_port if earlier else 0)) as at:
-        flow = _Flow(definition, earlier, at, show, pasted)
+    scopes = _scopes(definition, tokens.load(definition))
+    async with RedirectListener(definition.oauth.callback_port, definition.oauth.callback_host) as at:
+        flow = _Flow(definition, scopes, at, show, pasted)
         try:
             found = await flow.run()
         except Exception as error:
             raise ServerError(flow.in_words(error)) from None  # the cause may hold secrets
-        with tokens.locked(definition):
-            tokens.save(definition, found)
+    with tokens.locked(definition):
+        tokens.save(definition, found)
 
 
 class _Flow:
@@ -84,18 +86,18 @@ class _Flow:
     def __init__(
         self,
         definition: ServerDefinition,
-        earlier: StoredLogin | None,
+        scopes: tuple[str, ...],
         listener: RedirectListener,
         show: Callable[[str], None],
         pasted: Callable[[], Awaitable[str]] | None,
     ) -> None:
         self._definition = definition
+        self._scopes = scopes
         self._listener = listener
         self._show = show
         self._pasted = pasted
         self._state = ""
         self._tokens: OAuthToken | None = None
-        self._client = _known_client(definition, earlier, listener.port)
         self._provider = OAuthClientProvider(
             server_url=definition.url,
             client_metadata=OAuthClientMetadata.model_validate(
@@ -114,7 +116,7 @@ class _Flow:
 
     async def run(self) -> StoredLogin:
         """Make the server request a login, and log in."""
-        transport = _LoginTransport(self._definition)
+        transport = _LoginTransport(self._definition, self._scopes)
         headers = {"mcp-protocol-version": LATEST_HANDSHAKE_VERSION, **self._definition.headers}
         headers["accept"] = "application/json, text/event-stream"
         async with AsyncExitStack() as stack:
@@ -141,7 +143,6 @@ class _Flow:
         context = self._provider.context
         client, metadata = context.client_info, context.oauth_metadata
         assert client is not None and metadata is not None  # otherwise `_redirect` would have raised
-        is_registered = not self._definition.oauth.client_id
         return StoredLogin(
             issuer=str(metadata.issuer),
             resource=context.get_resource_url(),
@@ -149,7 +150,6 @@ class _Flow:
             client_id=str(client.client_id),
             client_secret=client.client_secret or "",
             token_endpoint_auth_method=client.token_endpoint_auth_method or "none",
-            redirect_port=self._listener.port if is_registered else 0,
             access_token=given.access_token,
             refresh_token=given.refresh_token or "",
             expires_at=expiry(given.expires_in),
@@ -165,19 +165,15 @@ class _Flow:
         self._tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self._client
+        return _own_client(self._definition, self._listener.address)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         pass
 
     async def _redirect(self, address: str) -> None:
         _check_metadata(self._provider.context.oauth_metadata)
-        parts = urlsplit(address)
-        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        if self._definition.oauth.scopes:
-            query["scope"] = " ".join(self._definition.oauth.scopes)
-        self._state = query["state"]
-        self._show(urlunsplit(parts._replace(query=urlencode(query))))
+        self._state = parse_qs(urlsplit(address).query)["state"][0]
+        self._show(address)
 
     async def _callback(self) -> AuthorizationCodeResult:
         found = await self._listener.answer(self._state, self._pasted)
@@ -219,37 +215,40 @@ class _Flow:
 
 
 class _LoginTransport(MessageTransport):
-    """Transport to the server and its authorization server; responses reach the SDK unchanged."""
+    """Transport to the server and its authorization server. Responses reach the SDK unchanged, except that a
+    demand for a login names the scopes that are wanted here, so that the client is registered for them too."""
 
-    def __init__(self, definition: ServerDefinition) -> None:
+    def __init__(self, definition: ServerDefinition, scopes: tuple[str, ...]) -> None:
         super().__init__(definition, os.environ)
+        self._scopes = scopes
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         _check_address(str(request.url), "is asked to send its login to")
-        return await self._way(str(request.url)).handle_async_request(request)
+        response = await self._way(str(request.url)).handle_async_request(request)
+        if response.status_code == 401 and self._scopes:
+            rest = _SCOPE.sub("", response.headers.get("www-authenticate", "Bearer"))
+            response.headers["www-authenticate"] = f'{rest} scope="{" ".join(self._scopes)}"'
+        return response
 
 
-def _known_client(
-    definition: ServerDefinition, earlier: StoredLogin | None, port: int
-) -> OAuthClientInformationFull | None:
-    """Return the client already registered: the user's own, or ours if its port is still available."""
-    address = RedirectListener.address_of(port)
+def _scopes(definition: ServerDefinition, earlier: StoredLogin | None) -> tuple[str, ...]:
+    """Return the scopes to request: the user's, or those of a login that lacked one; empty for the server's."""
+    if definition.oauth.scopes or earlier is None or not earlier.missing_scope:
+        return definition.oauth.scopes
+    return tuple(dict.fromkeys([*earlier.scope.split(), *earlier.missing_scope.split()]))
+
+
+def _own_client(definition: ServerDefinition, address: str) -> OAuthClientInformationFull | None:
+    """Return the client that the user has registered. Without one, each login registers its own: the server may
+    have forgotten an earlier one, and would say so only in the browser."""
     settings = definition.oauth
-    if settings.client_id:
-        given: dict[str, Any] = {
-            "client_id": settings.client_id,
-            "client_secret": settings.client_secret or None,
-            "token_endpoint_auth_method": "client_secret_post" if settings.client_secret else "none",
-        }
-    elif earlier is not None and earlier.redirect_port == port:
-        given = {
-            "client_id": earlier.client_id,
-            "client_secret": earlier.client_secret or None,
-            "token_endpoint_auth_method": earlier.token_endpoint_auth_method,
-            "issuer": earlier.issuer,
-        }
-    else:
+    if not settings.client_id:
         return None
+    given: dict[str, Any] = {
+        "client_id": settings.client_id,
+        "client_secret": settings.client_secret or None,
+        "token_endpoint_auth_method": "client_secret_post" if settings.client_secret else "none",
+    }
     return OAuthClientInformationFull.model_validate({**given, "redirect_uris": [address]})
 
 

@@ -1,6 +1,7 @@
 """Redirect at the end of a browser login: to a port of this machine, or as an address the user pastes."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -14,6 +15,7 @@ _MOST_HEAD_BYTES = 262_144
 _READ_S = 10.0
 _WAIT_S = 600.0
 _DONE = b"Done. You can close this window and go back to the terminal."
+_REFUSED = b"The login was refused. The terminal says more."
 _UNKNOWN = b"This address belongs to no login that is under way."
 
 
@@ -21,30 +23,27 @@ class RedirectListener:
     """Listens on a loopback port, fixed before the login begins. Requests without the login's own `state` are
     rejected, and the wait continues."""
 
-    def __init__(self, port: int = 0) -> None:
-        """Create a listener. For port 0, or if the port is taken, any free one is used."""
+    def __init__(self, port: int = 0, host: str = "127.0.0.1") -> None:
+        """Create a listener; for port 0, on any free one. `host` names this machine in the redirect address."""
         self.port = port
+        self._host = host
         self.secrets: list[str] = []
         """Values from the redirect that must never be shown."""
         self._state = ""
         self._found: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self._server: asyncio.Server | None = None
 
-    @staticmethod
-    def address_of(port: int) -> str:
-        """Return the redirect address for a port."""
-        return f"http://127.0.0.1:{port}{_PATH}"
-
     @property
     def address(self) -> str:
         """The redirect address."""
-        return self.address_of(self.port)
+        return f"http://{self._host}:{self.port}{_PATH}"
 
     async def __aenter__(self) -> "RedirectListener":
         try:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=_MOST_HEAD_BYTES)
-        except OSError:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_MOST_HEAD_BYTES)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise ServerError(f"The login needs port {self.port} here (`callback_port`): {why}.") from None
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -94,7 +93,7 @@ class RedirectListener:
                 and _is_finished(found)
                 and not self._found.done()
             )
-            body = _DONE if is_ours else _UNKNOWN
+            body = (_DONE if "code" in found else _REFUSED) if is_ours else _UNKNOWN
             writer.write(
                 b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
                 b"connection: close\r\nreferrer-policy: no-referrer\r\n\r\n%s"

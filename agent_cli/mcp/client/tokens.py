@@ -14,8 +14,8 @@ from agent_cli.protocol.json_text import decode_json
 from ..types.definition import ServerDefinition
 
 _MAX_BYTES = 1_000_000
-_AHEAD_S = 300.0
-"""Time before its expiry at which a token is refreshed."""
+_AHEAD_S = 30.0
+"""Time before its expiry at which a token is refreshed; less than the few minutes that many tokens live."""
 _LOCK_S = 45.0
 
 
@@ -29,13 +29,13 @@ class StoredLogin(msgspec.Struct, frozen=True, omit_defaults=True):
     client_id: str
     client_secret: str = ""
     token_endpoint_auth_method: str = "none"
-    redirect_port: int = 0
-    """The port registered for the client; 0 if we did not register it."""
     access_token: str = ""
     refresh_token: str = ""
     expires_at: float = 0.0
     """Seconds since the epoch; 0 if the server did not say."""
     scope: str = ""
+    missing_scope: str = ""
+    """What the server demanded beyond `scope`; the next login requests both."""
 
     def __repr__(self) -> str:
         """Return a representation without secrets."""

@@ -423,6 +423,7 @@ def _transport(server: McpServer, problems: list[str], name: str) -> Transport:
 
 def _oauth(server: McpServer, filled: Callable[[str], str]) -> OAuthSettings:
     given = server.oauth
+    secret = filled(given.client_secret or "")
     return OAuthSettings(
-        filled(given.client_id or ""), filled(given.client_secret or ""), given.scopes, given.callback_port
+        filled(given.client_id or ""), secret, given.scopes, given.callback_port, given.callback_host
     )

@@ -235,6 +235,7 @@ def _oauth(given: Any, scopes: Sequence[str] = ()) -> McpOAuth:
         client_secret=_text(values.get("clientsecret")),
         scopes=tuple(listed.split() if isinstance(listed, str) else map(str, listed)),
         callback_port=port if isinstance(port, int) and 0 < port < 65_536 else 0,
+        callback_host="127.0.0.1" if port is None else "localhost",  # a key of Claude Code, which redirects there
     )
 
 

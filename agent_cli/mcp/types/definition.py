@@ -18,6 +18,8 @@ class OAuthSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     scopes: tuple[str, ...] = ()
     callback_port: int = 0
     """Port of the loopback redirect; 0 for any free port."""
+    callback_host: str = "127.0.0.1"
+    """Host of the redirect address; the listener is the same."""
 
 
 class ServerDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -79,8 +79,19 @@ class CapabilityProbe:
             return Adjusted(
                 f"Images are left out: {name} refused them. `agent models --forget {name}` has them tried again."
             )
-        blind = self.info.images is False and self._route is not None and self._route.wire == "ollama_chat"
-        return Adjusted(f"Images are left out: {name} does not accept them.") if blind else None
+        return Adjusted(f"Images are left out: {name} does not accept them.") if self._is_blind() else None
+
+    def sighted(self, learned: LearnedLimits) -> LearnedLimits:
+        """Return the limits for writing a request, without images if these are known not to be accepted."""
+        if not self._is_blind() or not takes_pictures(learned):
+            return learned
+        return msgspec.structs.replace(learned, refused=(*learned.refused, "images"))
+
+    def _is_blind(self) -> bool:
+        """Return True if a reliable source says that the model takes no images; for Ollama, any source."""
+        of_ollama = self._route is not None and self._route.wire == "ollama_chat"
+        sure = of_ollama or self.info.source("images") in ("configuration", "server")
+        return sure and self.info.images is False
 
     @contextlib.asynccontextmanager
     async def asking(self) -> AsyncIterator[Callable[[], None]]:

@@ -54,7 +54,8 @@ def _item(item: MessageEntry | Note | CallEntry) -> str:
     match item:
         case MessageEntry(who="you"):
             quoted = "\n".join(f"> {line}".rstrip() for line in clean(item.text).strip().splitlines())
-            pictures = f"\n>\n> [{len(item.images)} images]" if item.images else ""
+            count = len(item.images)
+            pictures = f"\n>\n> [{count} image{'s' * (count > 1)}]" if count else ""
             return f"{quoted}{pictures}"
         case MessageEntry():
             return clean(item.text).strip()

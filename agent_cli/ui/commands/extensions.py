@@ -61,6 +61,8 @@ def _rows(servers: tuple[ServerStatus, ...], theme: Theme, columns: int) -> list
         state = theme.paint(_ROLES.get(each.state, "muted"), f"{each.state:<12}")
         size = f"{len(each.tools)} tools, {each.tokens} tokens" if each.tools else ""
         about = each.error if each.error and each.state != "ready" else lines.one_line(each.address, 60)
+        if each.state == "login needed":
+            about = f"`agent mcp login {each.name}`, then `/mcp restart {each.name}`"
         room = columns - width - len(size) - 20
         shown = f"  {_word(each.name):<{width}}  {state}  {size}{'  ' * bool(size)}"
         rows.append(shown + theme.paint("muted", lines.one_line(about, max(room, 12))))

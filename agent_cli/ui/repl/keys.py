@@ -186,6 +186,8 @@ def _bind_terminal(keys: KeyBindings, screen: "Screen") -> None:
 
     _bind(keys, Keys.Vt100MouseEvent.value, True, _ignore)  # none are enabled, but some pastes look like one
     _bind(keys, "c-@", True, _ignore)  # would set the editor's mark and lose characters typed after it
+    for pressed in ("c-s", "c-q"):  # of people used to flow control; would search, and take the next key literally
+        _bind(keys, pressed, ~is_searching, _ignore)
     _bind(keys, "c-b", running & ~is_searching, lambda: screen.controller.move_to_background())
     _bind(keys, "c-z", True, lambda: screen.jobs.stop())
 

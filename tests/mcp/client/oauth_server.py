@@ -32,6 +32,10 @@ class Knobs:
     expires_in: int = 3600
     wants_login: bool = True
     redirects_to: str = ""
+    scope: str = ""
+    """Named with the demand for a login, and granted."""
+    call_scope: str = ""
+    """What calls need and no token has."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -85,8 +89,13 @@ class Handler(BaseHTTPRequestHandler):
             return self._token({name: values[0] for name, values in urllib.parse.parse_qs(body).items()})
         if self.server.knobs.wants_login and self.headers.get("authorization") not in self.server.accepted:
             metadata = f"{self.server.base}/.well-known/oauth-protected-resource/mcp"
-            return self._out(401, {}, www_authenticate=f'Bearer resource_metadata="{metadata}"')
-        return self._mcp(json.loads(body))
+            scope = f'scope="{self.server.knobs.scope}", ' if self.server.knobs.scope else ""
+            return self._out(401, {}, www_authenticate=f'Bearer {scope}resource_metadata="{metadata}"')
+        message = json.loads(body)
+        if self.server.knobs.call_scope and message["method"] == "tools/call":
+            challenge = f'Bearer error="insufficient_scope", scope="{self.server.knobs.call_scope}"'
+            return self._out(403, {}, www_authenticate=challenge)
+        return self._mcp(message)
 
     def do_DELETE(self) -> None:
         self._out(200)

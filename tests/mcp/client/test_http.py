@@ -96,7 +96,7 @@ def to(url: str, **more: Any) -> ServerDefinition:
         (
             status(403, www_authenticate='Bearer error="insufficient_scope", scope="write"'),
             LoginNeeded,
-            "needs a login with more rights (HTTP 403 Forbidden). Log in with `agent mcp login demo`.",
+            "needs a login with more rights: write (HTTP 403 Forbidden). Log in with `agent mcp login demo`.",
         ),
         (status(403), ServerError, "does not allow this (HTTP 403 Forbidden)."),
         (status(404), ServerError, "has nothing at this address (HTTP 404 Not Found)."),

@@ -185,17 +185,48 @@ async def test_metadata_is_not_fetched_elsewhere(server: OAuthServer, tokens: To
 
 
 async def test_the_settings_of_the_user_are_used(server: OAuthServer, tokens: TokenStore) -> None:
-    settings = OAuthSettings(client_id="mine", client_secret="planted-own", scopes=("read", "write"))
+    settings = OAuthSettings("mine", "planted-own", scopes=("read", "write"), callback_host="localhost")
     browser = await logged_in(server, tokens, oauth=settings)
+    assert browser.query["redirect_uri"].startswith("http://localhost:")
     assert browser.query["client_id"] == "mine" and browser.query["scope"] == "read write"
     assert server.registrations == [] and server.forms[0]["client_secret"] == "planted-own"
 
 
-async def test_the_registered_client_and_its_port_are_used_again(server: OAuthServer, tokens: TokenStore) -> None:
-    first = await logged_in(server, tokens)
+async def test_a_client_is_registered_for_the_scopes_of_the_user(server: OAuthServer, tokens: TokenStore) -> None:
+    browser = await logged_in(server, tokens, oauth=OAuthSettings(scopes=("read", "write")))
+    assert server.registrations[0]["scope"] == browser.query["scope"] == "read write"
+
+
+async def test_each_login_registers_a_client_as_the_server_may_have_forgotten_one(
+    server: OAuthServer, tokens: TokenStore
+) -> None:
+    await logged_in(server, tokens)
     again = await logged_in(server, tokens)
-    assert again.query["redirect_uri"] == first.query["redirect_uri"]
-    assert again.query["client_id"] == "client-1" and len(server.registrations) == 1
+    assert again.query["client_id"] == "client-2"
+
+
+async def test_a_login_after_a_call_without_the_rights_asks_for_these_too(
+    lab: Lab, server: OAuthServer, tokens: TokenStore
+) -> None:
+    server.knobs.scope = "read"
+    await logged_in(server, tokens)
+    client = await lab.connect(at(server), tokens=tokens)
+    server.knobs.call_scope = "read admin:write"
+    with pytest.raises(LoginNeeded, match=r"needs a login with more rights: read admin:write .*`agent mcp login"):
+        await client.call("whoami", {})
+    server.knobs.scope = ""
+    again = await logged_in(server, tokens)
+    assert server.registrations[-1]["scope"] == again.query["scope"] == "read admin:write"
+
+
+async def test_a_callback_port_that_is_taken_is_named(server: OAuthServer, tokens: TokenStore) -> None:
+    taken = server.server_port
+    browser = Browser(server)
+    with pytest.raises(ServerError, match=rf"port {taken} .*`callback_port`.*in use"):
+        await asyncio.wait_for(
+            login(at(server, oauth=OAuthSettings(callback_port=taken)), tokens, show=browser.just_show), 60
+        )
+    assert browser.addresses == []
 
 
 def stale(tokens: TokenStore, definition: ServerDefinition, expires_at: float) -> None:
@@ -208,7 +239,7 @@ async def test_a_token_that_ends_soon_is_exchanged_once_for_all(
     lab: Lab, server: OAuthServer, tokens: TokenStore
 ) -> None:
     await logged_in(server, tokens)
-    stale(tokens, at(server), time.time() + 100)
+    stale(tokens, at(server), time.time() + 20)
     clients = await asyncio.gather(*(lab.connect(at(server), tokens=tokens) for _ in range(3)))
     called = await asyncio.gather(*(client.call("whoami", {}) for client in clients))
     assert [each.text for each in called] == ["Ada"] * 3
@@ -217,6 +248,29 @@ async def test_a_token_that_ends_soon_is_exchanged_once_for_all(
     assert kept is not None
     assert (kept.access_token, kept.refresh_token) == ("planted-access-2", "planted-refresh-1")
     assert server.forms[1]["resource"] == f"{server.base}/mcp" and server.forms[1]["client_id"] == "client-1"
+
+
+async def test_a_token_that_lives_five_minutes_is_not_exchanged_at_once(
+    lab: Lab, server: OAuthServer, tokens: TokenStore
+) -> None:
+    server.knobs.expires_in = 300
+    await logged_in(server, tokens)
+    client = await lab.connect(at(server), tokens=tokens)
+    await client.call("whoami", {})
+    assert [form["grant_type"] for form in server.forms] == ["authorization_code"]
+
+
+async def test_an_exchange_is_read_as_leniently_as_a_login(
+    lab: Lab, server: OAuthServer, tokens: TokenStore
+) -> None:
+    server.knobs.token_answer = {"expires_in": "3600", "error": None, "scope": None}
+    await logged_in(server, tokens)
+    server.knobs.rotates = True
+    stale(tokens, at(server), time.time() - 1)
+    client = await lab.connect(at(server), tokens=tokens)
+    assert (await client.call("whoami", {})).text == "Ada"
+    kept = tokens.load(at(server))
+    assert kept is not None and kept.refresh_token == "planted-refresh-2"
 
 
 async def test_a_token_that_is_not_accepted_is_exchanged_once(
@@ -254,7 +308,7 @@ async def test_a_token_endpoint_that_is_down_costs_no_login(
 ) -> None:
     await logged_in(server, tokens)
     server.knobs.token_status = 503
-    stale(tokens, at(server), time.time() + 100)
+    stale(tokens, at(server), time.time() + 20)
     client = await lab.connect(at(server), tokens=tokens)
     assert (await client.call("whoami", {})).text == "Ada"
     kept = tokens.load(at(server))

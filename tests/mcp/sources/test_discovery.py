@@ -212,6 +212,7 @@ def test_a_registered_client_logs_in_as_itself(files: Files, place: str, key: st
     found = files.only().oauth
     port = REGISTERED[3] if "callbackPort" in json.dumps(entry) else 0
     assert (found.client_id, found.client_secret, found.scopes, found.callback_port) == (*REGISTERED[:3], port)
+    assert found.callback_host == ("localhost" if port else "127.0.0.1")  # Claude Code's clients redirect there
 
 
 @pytest.mark.parametrize("oauth", [False, True, None, [], {}, {"enabled": True, "scopes": 3, "callbackPort": "x"}])

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_cli.config.schema import Config, Provider
+from agent_cli.config.schema import Config, ModelOverride, Provider
 from agent_cli.model.http_model import NativeModel
 from agent_cli.model.routing import open_model
 from agent_cli.model.types.base import Adjusted, LearnedLimits, Model, ModelError, ModelInfo, ModelRequest
@@ -271,3 +271,16 @@ async def test_a_message_with_a_bad_picture_is_named_instead() -> None:
             await answer(opened, REQUEST)
         await opened.aclose()
     assert caught.value.message_id == "u" and pictures_sent(server) == [True]
+
+
+async def test_a_model_configured_to_take_no_images_is_never_sent_one() -> None:
+    facts = ModelOverride(images=False)
+    async with Server(Reply(text="a"), Reply(text="a")) as server:
+        provider = Provider(base_url=server.url, models={"gpt-6.1-sol": facts})
+        model = await open_model(
+            "openai/gpt-6.1-sol", Config(providers={"openai": provider}), {"OPENAI_API_KEY": "k"}
+        )
+        notices = [await told(model) for _ in range(2)]
+        await model.aclose()
+    assert notices == [["Images are left out: openai/gpt-6.1-sol does not accept them."], []]
+    assert pictures_sent(server) == [False, False]

@@ -498,18 +498,21 @@ async def test_servers_are_listed_shown_and_changed() -> None:
             failed = ServerStatus(
                 "db", "failed", "db-server", ".mcp.json", error="It ended.", log=("no such file",)
             )
-            return (ready, failed), ("~/.claude.json: left out",)
+            said = "The MCP server wiki (https://wiki.example/a/long/address) needs a login (HTTP 401). Log in …"
+            wants = ServerStatus("wiki", "login needed", "https://wiki.example", "config.yaml", error=said)
+            return (ready, failed, wants), ("~/.claude.json: left out",)
 
     listed = (await run("/mcp", host=Configured())).text
     assert "tickets" in listed and "2 tools, 120 tokens" in listed and "It ended." in listed
     assert "~/.claude.json: left out" in listed
+    assert "`agent mcp login wiki`, then `/mcp restart wiki`" in listed
     assert "find, close" in (await run("/mcp tickets", host=Configured())).text
     assert "no such file" in (await run("/mcp db", host=Configured())).text
     host = Configured()
     await run("/mcp restart db", host=host)
     await run("/mcp off tickets", host=host)
     assert host.server_changes == [("db", "restart"), ("tickets", "off")]
-    assert "The servers are: tickets, db" in (await run("/mcp restart nope", host=host)).text
+    assert "The servers are: tickets, db, wiki" in (await run("/mcp restart nope", host=host)).text
     assert "agent mcp add" in (await run("/mcp")).text
 
 

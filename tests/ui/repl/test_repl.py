@@ -965,3 +965,14 @@ def test_ctrl_space_takes_nothing_from_what_is_typed(tmp_path: Path) -> None:
         term.wait("(?m)^> abcd$")
         term.send("\x15")
         term.leave()
+
+
+def test_the_keys_of_flow_control_take_nothing_from_what_is_typed(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("one\x13 two\x11")
+        term.send("\x7f\x7f\x7f\x7f")
+        term.wait("(?m)^> one$")
+        term.send("\r")
+        term.wait("(?m)^— ")
+        term.leave()
+        assert [op["text"] for op in term.operations("UserInput")] == ["one"]

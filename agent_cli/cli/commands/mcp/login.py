@@ -68,23 +68,24 @@ def _tokens(setup: Setup) -> "TokenStore":
 async def _login(setup: Setup, definition: ServerDefinition, *, opens: bool) -> None:
     from agent_cli.mcp.client.oauth import login as run_login
 
-    def show(address: str) -> None:
-        print(f"Open this address to log in at {definition.name}:\n\n  {visible(address)}\n", flush=True)
-        if opens and address.startswith(("https://", "http://")):
-            import webbrowser
-
-            webbrowser.open(address)
-
     async with _pasted_lines() as pasted:
-        if pasted is not None:
-            print("If the browser runs on another machine, paste here the address it is sent to.", flush=True)
+
+        def show(address: str) -> None:
+            print(f"Open this address to log in at {definition.name}:\n\n  {visible(address)}\n", flush=True)
+            if pasted is not None:
+                print("If the browser runs on another machine, paste here the address it is sent to.", flush=True)
+            if opens and address.startswith(("https://", "http://")):
+                import webbrowser
+
+                webbrowser.open(address)
+
         await run_login(definition, _tokens(setup), show=show, pasted=pasted)
 
 
 @contextlib.asynccontextmanager
 async def _pasted_lines() -> AsyncIterator[Callable[[], Awaitable[str]] | None]:
-    """Yield a function that waits for a line on standard input; None if waiting is not supported, as for a
-    file."""
+    """Yield a function that waits for a line with text on standard input; None if waiting is not supported, as
+    for a file."""
     loop = asyncio.get_running_loop()
     line: asyncio.Future[str] = loop.create_future()
     taken = bytearray()
@@ -92,10 +93,11 @@ async def _pasted_lines() -> AsyncIterator[Callable[[], Awaitable[str]] | None]:
     def read() -> None:
         data = os.read(0, 65_536)
         taken.extend(data)
-        if not data or b"\n" in data:
+        first, end, _ = bytes(taken).lstrip().partition(b"\n")
+        if not data or end:
             loop.remove_reader(0)
-        if b"\n" in data and not line.done():
-            line.set_result(bytes(taken).partition(b"\n")[0].decode("utf-8", "replace").strip())
+        if end and not line.done():
+            line.set_result(first.decode("utf-8", "replace").strip())
 
     async def pasted() -> str:
         return await line
