@@ -115,6 +115,16 @@ def test_many_lines_before_the_prompt_stands_are_a_paste(tmp_path: Path, word: s
         assert term.operations("UserInput") == []
 
 
+def test_short_lines_that_arrive_together_are_pasted_and_not_sent(tmp_path: Path) -> None:
+    with Session(tmp_path) as term:
+        term.send("one\rtwo\r3\r")
+        term.wait("(?m)^> one\n  two\n  3$")
+        term.send("\x03")
+        term.wait("(?m)^>$")
+        term.leave()
+        assert term.operations("UserInput") == []
+
+
 def test_a_paste_of_many_lines_without_brackets_is_one_text(tmp_path: Path) -> None:
     text = "\r".join(f"line {n} of the text" for n in range(3000))
     with Session(tmp_path) as term:

@@ -46,9 +46,10 @@ _NO_TEXT = lazy_regex("[\ud800-\udfff]")
 """Bytes that are not UTF-8, as prompt_toolkit decodes them."""
 _LINES = lazy_regex(r"[^\x00-\x1f]+[\r\n]+[^\x00-\x1f]")
 """A line and the beginning of another one."""
+_SEVERAL = lazy_regex(r"(?:[^\x00-\x1f]+[\r\n]+){2}")
 _LOST_S = 1.0
 _BURST_CHARS = 24
-"""More characters than a user types between two reads of the input."""
+"""More characters than a user types between two reads of the input; so are two lines."""
 _GATHER_CHARS = 512
 _GATHER_S = 0.1
 _NEXT_PIECE_S = 0.005
@@ -223,7 +224,7 @@ def _is_burst(text: str, is_asking: bool) -> bool:
     types. A single line followed by Enter, as other programs send it, counts as typed."""
     if is_asking and _LINES.match(text):
         return True
-    if len(text) < _BURST_CHARS or "\x1b" in text:
+    if "\x1b" in text or (len(text) < _BURST_CHARS and not _SEVERAL.match(text)):
         return False
     several = any(mark in text.rstrip("\r\n") for mark in "\r\n")
     return several or len(text) > _GATHER_CHARS
