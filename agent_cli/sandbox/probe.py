@@ -102,7 +102,7 @@ async def measure(processes: "ProcessRunner", scratch: Path) -> EnforcedLevel:
     Raises:
         OSError: the folder cannot be written.
     """
-    reasons: list[str] = []
+    reasons: dict[str, str] = {}
     with ExitStack() as stack:
         field = _Field.laid_out(scratch, stack)
         for mechanism in _candidates(reasons):
@@ -117,35 +117,35 @@ async def measure(processes: "ProcessRunner", scratch: Path) -> EnforcedLevel:
                 processes.leave_network()
                 outcome = await _tried(processes, mechanism, field)
             if reason := _objection(outcome):
-                reasons.append(f"{mechanism.name}: {reason}")
+                reasons[mechanism.name] = f"{mechanism.name}: {reason}"  # of several ways, the last asks for least
             else:
                 processes.mechanism = mechanism
                 processes.enforced_level = _strength(mechanism, outcome.achieved, reasons, bool(processes.network))
                 return processes.enforced_level
     processes.mechanism = None
-    processes.enforced_level = EnforcedLevel("none", why="; ".join(dict.fromkeys(reasons)))
+    processes.enforced_level = EnforcedLevel("none", why="; ".join(reasons.values()))
     return processes.enforced_level
 
 
-def _candidates(reasons: list[str]) -> Iterator[Mechanism]:
-    """Yield the mechanisms to try, strongest first; append to `reasons` why others are not tried."""
+def _candidates(reasons: dict[str, str]) -> Iterator[Mechanism]:
+    """Yield the mechanisms to try, strongest first; add to `reasons` why others are not tried."""
     if sys.platform == "darwin":
         yield Mechanism("seatbelt", _SEATBELT)
         return
     if sys.platform != "linux":
-        reasons.append(f"there is no sandbox for {sys.platform}")
+        reasons["system"] = f"there is no sandbox for {sys.platform}"
         return
     from .mechanisms import bubblewrap, seccomp
 
     if os.uname().machine not in seccomp.MACHINES:
-        reasons.append(f"there is no sandbox for processors of the kind {os.uname().machine}")
+        reasons["system"] = f"there is no sandbox for processors of the kind {os.uname().machine}"
         return
     if program := bubblewrap.program():
         for own_proc in (True, False):
             for new_users in (False, True) if os.getuid() == 0 else (True,):
                 yield Mechanism("bubblewrap", program, new_users, own_proc)
     else:
-        reasons.append("bubblewrap is not installed: install the package bubblewrap")
+        reasons["bubblewrap"] = "bubblewrap is not installed: install the package bubblewrap"
     yield Mechanism("landlock")
 
 
@@ -281,15 +281,17 @@ def _objection(outcome: _Outcome) -> str:
 
 
 def _strength(
-    mechanism: Mechanism, achieved: frozenset[str], reasons: list[str], shares_network: bool = False
+    mechanism: Mechanism, achieved: frozenset[str], reasons: dict[str, str], shares_network: bool = False
 ) -> EnforcedLevel:
     if mechanism.name == "landlock" and "kill" in achieved:
-        reasons.append("landlock: commands can end other programs of yours, as the kernel is older than 6.12")
+        reasons["landlock"] = (
+            "landlock: commands can end other programs of yours, as the kernel is older than 6.12"
+        )
     elif mechanism.name == "bubblewrap":
-        reasons = []
+        reasons = {}
     return EnforcedLevel(
         mechanism.name,
-        why="; ".join(dict.fromkeys(reasons)),
+        why="; ".join(reasons.values()),
         hides_inside=not achieved & {"inside", "fixed"},
         cuts_network="network" not in achieved,
         keeps_metadata="metadata" not in achieved,
