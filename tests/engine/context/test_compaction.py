@@ -439,3 +439,24 @@ async def test_what_frees_hardly_anything_leaves_the_conversation_as_it_is(tmp_p
         assert it.of(Compacted) == [] and it.agent.services.compactor.is_due()
         assert not any("The summary is not used" in notice.text for notice in it.of(Notice))
         assert all(after[: len(before)] == before for before, after in zip(sent, sent[1:], strict=False))
+
+
+async def test_where_the_request_would_not_fit_whatever_can_be_freed_is(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    async def read(window: int) -> list[str]:
+        def reply(request: ModelRequest) -> Entry:
+            sizes.append(it.agent.services.meter.at_least())
+            return say("done", usage=None) if sizes[1:] else say(call("read_file", path="note"), usage=None)
+
+        root = tmp_path / str(window)
+        (root / "work").mkdir(parents=True)
+        (root / "work" / "note").write_text("word " * 300, encoding="utf-8")
+        async with engine(root, model=ScriptedModel(then=reply, context_window=window), compact_at=0.99) as it:
+            await it.prompt("read, and mind: " + "x y " * 21_700)
+            return [event.how for event in it.of(Compacted)] + [notice.text for notice in it.of(Notice)]
+
+    assert await read(25_000) == []
+    needed = sizes[1]
+    sizes.clear()
+    assert await read(needed - 50) == ["shortened"]
