@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from ..services import SessionServices
 
 _UNASKED = ("auto-edit", "yolo")
+"""Modes in which the model may change files without a question."""
 _OUTPUT_LINES, _LINE_CHARS = 6, 300
 """How much of a command's output is part of the question whether it may run again."""
-"""Modes in which the model may change files without a question."""
 
 
 class ApprovalGate:

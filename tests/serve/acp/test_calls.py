@@ -53,7 +53,7 @@ def approval(command: str) -> ApprovalItem:
     return ApprovalItem(
         call_id="1", tool="shell", title=command, arguments="{}", preview=command, preview_kind="command",
         reason="it changes __init__.py", rule="mode ask", grant="", editable="command", label="$", folder="src",
-        reach="outside", rewrite="-python3\n+rm",
+        reach="outside", rewrite="-python3\n+rm", output="x\nRead-only file system",
     )  # fmt: skip
 
 
@@ -62,7 +62,8 @@ def test_a_command_to_approve_is_shown_as_it_is() -> None:
     shown, why = calls.approval_content(approval(command), "/work")
     assert shown["content"]["text"] == "````\necho __x__ <!-- ; rm -r *a*\n# --> ```\n^[[2K\n````"
     reason = "Asked because: it changes __init__.py (mode ask)\nIt runs in src, outside the sandbox"
-    assert why["content"]["text"] == f"```\n{reason}\nA hook changed it:\n-python3\n+rm\n```"
+    more = "A hook changed it:\n-python3\n+rm\nIts output ended with:\nx\nRead-only file system"
+    assert why["content"]["text"] == f"```\n{reason}\n{more}\n```"
 
 
 @pytest.mark.parametrize("unit", ["x", "一", "word ", "\u3000; rm x", "."])
