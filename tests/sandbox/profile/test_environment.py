@@ -104,6 +104,20 @@ def test_what_was_downloaded_is_read_offline_and_kept_apart_otherwise(tmp_path: 
     assert confined(env, cache=tmp_path)["CARGO_HOME"] == f"{tmp_path}/cargo"
 
 
+def test_what_a_connected_command_has_downloaded_is_found_offline(tmp_path: Path) -> None:
+    (tmp_path / "cargo" / "registry" / "cache").mkdir(parents=True)
+    (tmp_path / "go-mod" / "cache" / "download").mkdir(parents=True)
+    env = confined({"HOME": "/home/u", "CARGO_HOME": "/home/u/.cargo"}, cache=tmp_path, offline=True)
+    assert env["CARGO_HOME"] == f"{tmp_path}/cargo" and env["GOMODCACHE"] == f"{tmp_path}/go-mod"
+    of_the_user = "file:///home/u/go/pkg/mod/cache/download"
+    assert env["GOPROXY"] == f"{of_the_user},https://proxy.golang.org,direct"
+    env = confined({"GOPATH": "/a b:/c", "GOPROXY": "off"}, cache=tmp_path, offline=True)
+    assert env["GOPROXY"] == "file:///a%20b/pkg/mod/cache/download,off"
+    env = confined({"GOPATH": "/a", "GOMODCACHE": "/m"}, cache=tmp_path, offline=True)
+    assert env["GOPROXY"].startswith("file:///m/cache/download,")
+    assert "GOPROXY" not in confined({"HOME": "/home/u"}, cache=tmp_path)
+
+
 def test_offline_nothing_is_tried_again() -> None:
     env = confined({}, offline=True)
     assert env["npm_config_fetch_retries"] == "0" and env["PIP_RETRIES"] == "0"
