@@ -2,6 +2,7 @@
 for a user."""
 
 import os
+import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -72,6 +73,7 @@ _DOWNLOADS = {"CARGO_HOME": "cargo", "GOMODCACHE": "go-mod"}
 filled ours, which must be writable."""
 _FILLED = {"CARGO_HOME": ("registry/cache", "git/db"), "GOMODCACHE": ("cache/download",)}
 """Folders of downloads, in those of `_DOWNLOADS`."""
+_PLOTTING = ("MPLCONFIGDIR", "MATPLOTLIBRC")
 _GO_PROXIES = "https://proxy.golang.org,direct"
 """Where Go looks for modules by default."""
 _OFFLINE = {
@@ -103,7 +105,7 @@ _CONNECTED = {"npm_config_fetch_retry_maxtimeout": "5000", "npm_config_fetch_ret
 """Settings for commands with the whole network: pnpm also repeats, for 70 s, what fails because its store is
 read-only."""
 OF_CONFINEMENT = frozenset(
-    {"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED, *_CONNECTED}
+    {"TMPDIR", *_PLOTTING, *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED, *_CONNECTED}
 )
 """Variables that are set only for confined commands."""
 
@@ -140,6 +142,8 @@ def confined_env(
         caches = _with_downloads_of_user(env, caches)
     elif cache and not offline:
         caches |= _CONNECTED
+    if cache:
+        caches |= _plotting(env, cache)
     own = {"TMPDIR": tmp} if tmp else {}
     return {**kept, **caches, **own, **(_way_out(proxy) if offline else {})}
 
@@ -158,6 +162,19 @@ def _with_downloads_of_user(env: Mapping[str, str], caches: Mapping[str, str]) -
         downloads = Path("/", env.get("GOMODCACHE") or f"{go_path}/pkg/mod", "cache/download")
         kept["GOPROXY"] = f"{downloads.as_uri()},{env.get('GOPROXY') or _GO_PROXIES}"
     return kept
+
+
+def _plotting(env: Mapping[str, str], cache: str | Path) -> dict[str, str]:
+    """Return where Matplotlib keeps its files: it warns at each import, in the output of notebooks too, if that
+    folder is read-only. The user's settings still count, and a folder with styles of the user's stays in use."""
+    home = env.get("HOME", "/")
+    settings = os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "matplotlib")
+    if sys.platform == "darwin":
+        settings = os.path.join(home, ".matplotlib")
+    if env.get("MPLCONFIGDIR") or os.path.isdir(f"{settings}/stylelib"):
+        return {}
+    values = (f"{cache}/matplotlib", env.get("MATPLOTLIBRC") or f"{settings}/matplotlibrc")
+    return dict(zip(_PLOTTING, values, strict=True))
 
 
 def _way_out(proxy: str) -> dict[str, str]:

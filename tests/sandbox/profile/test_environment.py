@@ -118,6 +118,17 @@ def test_what_a_connected_command_has_downloaded_is_found_offline(tmp_path: Path
     assert "GOPROXY" not in confined({"HOME": "/home/u"}, cache=tmp_path)
 
 
+def test_matplotlib_can_write_to_its_folder_and_reads_the_settings_of_the_user(tmp_path: Path) -> None:
+    given = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    env = confined(given, cache="/c", offline=True)
+    assert env["MPLCONFIGDIR"] == "/c/matplotlib" and env["MATPLOTLIBRC"].endswith("matplotlib/matplotlibrc")
+    assert confined({**given, "MATPLOTLIBRC": "/m"}, cache="/c")["MATPLOTLIBRC"] == "/m"
+    assert "MATPLOTLIBRC" not in confined({**given, "MPLCONFIGDIR": "/m"}, cache="/c")
+    for folder in ("matplotlib", ".matplotlib"):
+        (tmp_path / folder / "stylelib").mkdir(parents=True)
+    assert "MPLCONFIGDIR" not in confined(given, cache="/c")
+
+
 def test_offline_nothing_is_tried_again() -> None:
     env = confined({}, offline=True)
     assert env["npm_config_fetch_retries"] == "0" and env["PIP_RETRIES"] == "0"
