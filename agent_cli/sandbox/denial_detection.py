@@ -93,6 +93,8 @@ _NETWORK = tuple(
         rf"connect(?: to|ing to)? (?:host )?{_HOST}[^\n]*(?:network is unreachable|ENETUNREACH)",
         rf"dial tcp {_HOST}[^\n]*network is unreachable",
         r"No matching distribution found for()",
+        rf"can't checkout from {_HOST}[^\n]*you are in the offline mode",
+        r"(?:you're using offline mode \(--offline\)|make an HTTP request, but --offline was specified)()",
         r"_socket\.socket\.__init__[^\n]*\n(?:[ ^~]*\n)?PermissionError: \[Errno 1\]()",
         r"\bsocket: operation not permitted()",
         r"(?:failed to (?:fetch|download|get))[^\n]*?https?://([A-Za-z0-9.-]+)[^\n]*(?:dns|resol|unreachable|connect)",

@@ -104,6 +104,10 @@ NETWORK = [
      "registry.example.org"),
     ("ERROR: Could not find a version that satisfies the requirement six (from versions: none)\n"
      "ERROR: No matching distribution found for six", ""),
+    ("error: no matching package named `rand` found\nlocation searched: registry `crates-io`\n"
+     "As a reminder, you're using offline mode (--offline) which can sometimes cause surprising failures", ""),
+    ("  can't checkout from 'https://github.com/a/b': you are in the offline mode (--offline)", "github.com"),
+    ("  attempting to make an HTTP request, but --offline was specified", ""),
     ("urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", ""),
     ("    sock.connect(sa)\nOSError: [Errno 101] Network is unreachable", ""),
     ("    _socket.socket.__init__(self, family, type, proto, fileno)\n"
