@@ -72,10 +72,11 @@ _NAMESPACE = re.compile(
 )
 _SYSCALL = re.compile(
     r"(PTRACE_\w+)[^\n]*(?:Operation not permitted|EPERM)|ptrace: (Operation not permitted)"
-    r"|perf_event_open[^\n]*(Operation not permitted)|(Bad system call)|(No permission to enable \S+ event)"
-    r"|(LeakSanitizer) (?:has encountered a fatal error|does not work under ptrace)",
+    r"|perf_event_open[^\n]*(Operation not permitted)|(Bad system call)|(No permission to enable \S+ event)",
     re.I,
 )
+_LEAKS = re.compile(r"LeakSanitizer (?:has encountered a fatal error|does not work under ptrace)")
+_OF_LEAKS = "of LeakSanitizer (ASAN_OPTIONS=detect_leaks=0 runs all other checks)"
 _HOST = r"['‘\"(]?(?:[a-z+]+://)?(?:[^\s/@'\"]*@)?([A-Za-z0-9_.-]*[A-Za-z0-9](?::\d+)?)"
 _NETWORK = tuple(
     re.compile(pattern, re.I)
@@ -92,6 +93,8 @@ _NETWORK = tuple(
         rf"connect(?: to|ing to)? (?:host )?{_HOST}[^\n]*(?:network is unreachable|ENETUNREACH)",
         rf"dial tcp {_HOST}[^\n]*network is unreachable",
         r"No matching distribution found for()",
+        rf"can't checkout from {_HOST}[^\n]*you are in the offline mode",
+        r"(?:you're using offline mode \(--offline\)|make an HTTP request, but --offline was specified)()",
         r"_socket\.socket\.__init__[^\n]*\n(?:[ ^~]*\n)?(?:E +)?PermissionError: \[Errno 1\]()",
         r"\b(?:listen|connect) EPERM(?:: operation not permitted)? (?:\d+(?:\.\d+){3}|[0-9a-f]*:[0-9a-f]*:)()",
         r"\bsocket: operation not permitted()",
@@ -151,11 +154,13 @@ def detect_denial(
     )
 
 
-def detect_denied_file(
+def detect_denied_part(
     output: str, confinement: Confinement, cwd: str, may: Callable[[str, int], bool] = os.access
 ) -> Denial | None:
-    """Return the file that the sandbox denied to a part of a command that succeeded. Only an error that names the
-    file counts."""
+    """Return what the sandbox denied to a part of a command that succeeded. Only an error that names the
+    file counts, and the end of a program by LeakSanitizer, which says so in words of its own."""
+    if _LEAKS.search(output[-_LAST_BYTES:]):
+        return Denial("syscall", _OF_LEAKS)
     said = output[-_LAST_BYTES:].lower()
     if not any(word in said for word in _OF_FILES):
         return None
@@ -170,6 +175,8 @@ def _lines(output: str) -> list[str]:
 def _call(exit_code: int, text: str) -> Denial | None:
     if exit_code == _KILLED_FOR_A_CALL:
         return Denial("syscall")
+    if _LEAKS.search(text):
+        return Denial("syscall", _OF_LEAKS)
     if found := _SYSCALL.search(text):
         return Denial("syscall", found.group(0).strip()[:120])
     if found := _NAMESPACE.search(text):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.sandbox.denial_detection import Denial, detect_denial, detect_denied_file
+from agent_cli.sandbox.denial_detection import Denial, detect_denial, detect_denied_part
 from agent_cli.sandbox.mechanisms.select import Mechanism
 from agent_cli.sandbox.process.runner import ProcessRunner
 from agent_cli.sandbox.profile.confinement import Confinement
@@ -104,6 +104,10 @@ NETWORK = [
      "registry.example.org"),
     ("ERROR: Could not find a version that satisfies the requirement six (from versions: none)\n"
      "ERROR: No matching distribution found for six", ""),
+    ("error: no matching package named `rand` found\nlocation searched: registry `crates-io`\n"
+     "As a reminder, you're using offline mode (--offline) which can sometimes cause surprising failures", ""),
+    ("  can't checkout from 'https://github.com/a/b': you are in the offline mode (--offline)", "github.com"),
+    ("  attempting to make an HTTP request, but --offline was specified", ""),
     ("urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>", ""),
     ("    sock.connect(sa)\nOSError: [Errno 101] Network is unreachable", ""),
     ("    _socket.socket.__init__(self, family, type, proto, fileno)\n"
@@ -200,16 +204,22 @@ def test_a_key_that_signs_is_told_if_there_is_one() -> None:
     assert told(128, output) is None
 
 
+def test_a_leak_check_that_cannot_run_is_told_with_the_way_out_whatever_the_line_ended_with() -> None:
+    output = "==9==LeakSanitizer has encountered a fatal error.\nrc=1\n"
+    for found in (detect_denied_part(output, CONFINED, WORK), detect_denial(1, output, CONFINED, WORK)):
+        assert found is not None and found.kind == "syscall" and "ASAN_OPTIONS=detect_leaks=0" in found.subject
+
+
 def test_a_file_that_was_refused_is_found_in_the_output_of_a_command_that_succeeded() -> None:
     output = "error: could not write config file .git/config: Device or resource busy\nSwitched to branch 'a'"
-    assert detect_denied_file(output, CONFINED, WORK, as_user) == Denial("write", f"{WORK}/.git/config")
+    assert detect_denied_part(output, CONFINED, WORK, as_user) == Denial("write", f"{WORK}/.git/config")
     for other in (
         "Permission denied",
         "cat: x: Permission denied",
         "error: Read-only file system is a phrase",
         "",
     ):
-        assert detect_denied_file(other, CONFINED, WORK, as_user) is None
+        assert detect_denied_part(other, CONFINED, WORK, as_user) is None
 
 
 def test_an_open_network_is_never_to_blame() -> None:

@@ -321,10 +321,12 @@ def runs_a_pipe(commands: list[SimpleCommand], read: Callable[[str], str]) -> st
             return f"`{client}` drops data"
         if fetched and INTERPRETERS.fullmatch(name) and plain in ([], ["-"]):
             return f"`{name}` would run what was fetched or decoded"
-        fetched = fetched or name in _FETCHES
-        piped = piped or command.operator in ("|", "|&")
+        is_read = command.operator in ("|", "|&")
+        in_shell = re.findall(r"[\w-]+", " ".join(command.argv)) if is_read and name in SHELLS else ()
+        fetched = fetched or name in _FETCHES or not _FETCHES.isdisjoint(in_shell)
+        piped = piped or is_read
         said = " ".join((*command.argv, *command.reads))
-        told = command.operator in ("|", "|&") and (told or bool(re.search(DROPS, with_files(said, read))))
+        told = is_read and (told or bool(re.search(DROPS, with_files(said, read))))
     return ""
 
 

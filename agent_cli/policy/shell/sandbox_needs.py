@@ -129,6 +129,12 @@ NETWORK: dict[str, str] = {
 }  # fmt: skip
 """For each program, the arguments, joined and surrounded by spaces, that need the network."""
 
+_OFFLINE: dict[str, str] = {
+    **_all("npm pnpm yarn bun uv", r" --offline(=true)? "),
+    **_all("bundle bundler", r" --local "),
+}
+"""For each program, the arguments of `NETWORK` with which it does without the network."""
+
 _WITH_KEYS: dict[str, str] = {
     **_all("ssh scp sftp mosh gh glab hub twine", ""),
     "rsync": r" (\S*@)?[\w.-]+:(?!:)\S* ",
@@ -238,6 +244,8 @@ def need_of(command: SimpleCommand, cwd: str, place: Cwd) -> SandboxNeed:
         if not path.startswith("/dev/") and not is_inside(path, open_folders):
             return SandboxNeed("outside", f"changes {target}, which is outside the workspace")
     if name in _LOADS_BY_HTTP and is_at_home(command):
+        return SandboxNeed()
+    if name in _OFFLINE and re.search(_OFFLINE[name], line):
         return SandboxNeed()
     if name in NETWORK and re.search(NETWORK[name], line):
         keys = name in _WITH_KEYS and re.search(_WITH_KEYS[name], line) is not None

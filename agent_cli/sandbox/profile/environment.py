@@ -1,6 +1,8 @@
 """Environment of child processes: ours without the keys of model providers, and set up so that no program waits
 for a user."""
 
+import os
+import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -67,7 +69,13 @@ _CACHES = {
 }
 """Cache folder names by the variables that set them."""
 _DOWNLOADS = {"CARGO_HOME": "cargo", "GOMODCACHE": "go-mod"}
-"""Variables of tools that keep downloads there: offline the user's own is read, otherwise it must be writable."""
+"""Variables of tools that keep downloads there. Offline the user's own is read until a connected command has
+filled ours, which must be writable."""
+_FILLED = {"CARGO_HOME": ("registry/cache", "git/db"), "GOMODCACHE": ("cache/download",)}
+"""Folders of downloads, in those of `_DOWNLOADS`."""
+_PLOTTING = ("MPLCONFIGDIR", "MATPLOTLIBRC")
+_GO_PROXIES = "https://proxy.golang.org,direct"
+"""Where Go looks for modules by default."""
 _OFFLINE = {
     "CARGO_NET_OFFLINE": "true",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -97,7 +105,7 @@ _CONNECTED = {"npm_config_fetch_retry_maxtimeout": "5000", "npm_config_fetch_ret
 """Settings for commands with the whole network: pnpm also repeats, for 70 s, what fails because its store is
 read-only."""
 OF_CONFINEMENT = frozenset(
-    {"TMPDIR", *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED, *_CONNECTED}
+    {"TMPDIR", *_PLOTTING, *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED, *_CONNECTED}
 )
 """Variables that are set only for confined commands."""
 
@@ -129,12 +137,44 @@ def confined_env(
             kept[name] = value
         elif name.startswith("GIT_CONFIG_VALUE_"):
             kept[name] = ""
-    moved = _CACHES if offline and not proxy else {**_CACHES, **_DOWNLOADS}
-    caches = {name: f"{cache}/{folder}" for name, folder in moved.items()} if cache else {}
-    if cache and not offline:
+    caches = {name: f"{cache}/{folder}" for name, folder in {**_CACHES, **_DOWNLOADS}.items()} if cache else {}
+    if cache and offline and not proxy:
+        caches = _with_downloads_of_user(env, caches)
+    elif cache and not offline:
         caches |= _CONNECTED
+    if cache:
+        caches |= _plotting(env, cache)
     own = {"TMPDIR": tmp} if tmp else {}
     return {**kept, **caches, **own, **(_way_out(proxy) if offline else {})}
+
+
+def _with_downloads_of_user(env: Mapping[str, str], caches: Mapping[str, str]) -> dict[str, str]:
+    """Return the cache folders of an offline command: without those of downloads that are still empty. Go also
+    finds what the user has downloaded, since its cache can be read like a proxy."""
+    empty = [
+        name
+        for name, folders in _FILLED.items()
+        if not any(os.path.isdir(f"{caches[name]}/{folder}") for folder in folders)
+    ]
+    kept = {name: folder for name, folder in caches.items() if name not in empty}
+    if "GOMODCACHE" in kept:
+        go_path = env.get("GOPATH", "").split(os.pathsep)[0] or os.path.join(env.get("HOME", "/"), "go")
+        downloads = Path("/", env.get("GOMODCACHE") or f"{go_path}/pkg/mod", "cache/download")
+        kept["GOPROXY"] = f"{downloads.as_uri()},{env.get('GOPROXY') or _GO_PROXIES}"
+    return kept
+
+
+def _plotting(env: Mapping[str, str], cache: str | Path) -> dict[str, str]:
+    """Return where Matplotlib keeps its files: it warns at each import, in the output of notebooks too, if that
+    folder is read-only. The user's settings still count, and a folder with styles of the user's stays in use."""
+    home = env.get("HOME", "/")
+    settings = os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "matplotlib")
+    if sys.platform == "darwin":
+        settings = os.path.join(home, ".matplotlib")
+    if env.get("MPLCONFIGDIR") or os.path.isdir(f"{settings}/stylelib"):
+        return {}
+    values = (f"{cache}/matplotlib", env.get("MATPLOTLIBRC") or f"{settings}/matplotlibrc")
+    return dict(zip(_PLOTTING, values, strict=True))
 
 
 def _way_out(proxy: str) -> dict[str, str]:

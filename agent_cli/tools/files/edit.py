@@ -1,24 +1,29 @@
 """`edit_file`: replacements in one file, applied all or none. Text outside the replaced spans is unchanged."""
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from agent_cli.protocol.actions import Action, ReadPath, WritePath
 from agent_cli.protocol.messages import ResultKind
+from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import BasicTool, Preview, ToolContext, ToolError, ToolOutcome, locate
 from .file_change import (
     Edit,
     PlannedChange,
     edit_label,
+    edited_as_shown,
     read_for_change,
     refuse_unknown_encoding,
     run_in_thread,
     short_diff,
     with_knowledge,
 )
+
+if TYPE_CHECKING:
+    from .replace_text import EditResult
 
 
 class EditParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,17 +73,24 @@ def _made(params: EditParams, context: ToolContext) -> ToolOutcome:
 
 def _planned(params: EditParams, context: ToolContext) -> tuple[PlannedChange, str, bool]:
     from .elision_check import refuse_elision
-    from .replace_text import with_edits
 
     place = locate(context, params.path, existing=True)
     before = read_for_change(place)
     for number, edit in enumerate(params.edits, 1):
         refuse_unknown_encoding(before, place.shown, edit.old, edit.new)
         refuse_elision(edit.new, edit.old, f"The new text of {edit_label(number, len(params.edits))}", place.shown)
-    edited = with_edits(before.text, params.edits, place.shown)
+    edited = _edited(before.text, params.edits, place, place.shown)
     if edited.text == before.text and not edited.note:
         raise ToolError(f"Together the edits leave {place.shown} as it is. Nothing was changed.")
     change, changed_note = with_knowledge(
-        PlannedChange(place, before, edited.text), context, lambda base: with_edits(base, params.edits, "").text
+        PlannedChange(place, before, edited.text),
+        context,
+        lambda base: _edited(base, params.edits, place, "").text,
     )
     return change, edited.note + changed_note, edited.near
+
+
+def _edited(text: str, edits: tuple[Edit, ...], place: Resolved, shown: str) -> "EditResult":
+    from .replace_text import with_edits
+
+    return edited_as_shown(place, text, lambda each: with_edits(each, edits, shown))

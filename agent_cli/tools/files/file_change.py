@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Collection
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 
@@ -15,6 +15,9 @@ from agent_cli.workspace.paths import Resolved
 
 from ..kit.base import ToolContext, ToolError, ToolOutcome
 from ..kit.output import counted
+
+if TYPE_CHECKING:
+    from .replace_text import EditResult
 
 T = TypeVar("T")
 _MAX_SHOWN_LINES = 40
@@ -221,6 +224,19 @@ def read_for_change(place: Resolved) -> TextFile:
             " Nothing was changed. Fix or remove that byte with a command first"
         )
     return file
+
+
+def edited_as_shown(place: Resolved, text: str, edit: "Callable[[str], EditResult]") -> "EditResult":
+    """Return a file's text with an edit applied. A notebook is edited by the cells that `read_file` shows.
+
+    Raises:
+        ToolError: it does not fit.
+    """
+    if not place.real.endswith(".ipynb"):
+        return edit(text)
+    from . import notebook
+
+    return notebook.edited(text, edit, place.shown)
 
 
 def with_knowledge(

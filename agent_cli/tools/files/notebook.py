@@ -1,18 +1,28 @@
-"""Render Jupyter notebooks for `read_file` as readable cells instead of JSON."""
+"""Jupyter notebooks as readable cells instead of JSON: rendered for `read_file`, and edited as they were shown."""
 
+import json
 import re
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.workspace.paths import Resolved
 
+from ..kit.base import ToolError
 from ..kit.output import counted
+
+if TYPE_CHECKING:
+    from .replace_text import EditResult
 
 _MAX_OUTPUT = 2000
 """Maximum characters of one cell's output; the middle is left out."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_BETWEEN = "\n\0\n"
+"""Separates the sources of cells while they are edited as one text."""
+_INDENT = re.compile(r"\{\n([ \t]+)")
 _Lines = str | list[str]
 
 
@@ -66,10 +76,56 @@ def render(notebook: Notebook, place: Resolved, first: int, limit: int, page_byt
         call = msgspec.json.encode({"path": place.shown, "offset": last + 1}).decode()
         parts.append(f"[Cells {first}-{last} of {total} shown. To continue: read_file {call}]")
     parts.append(
-        f"[A notebook of {counted(total, 'cell')}, without its metadata: edit_file changes its JSON, of which grep"
-        " shows the exact lines; rewriting it is refused]"
+        f"[A notebook of {counted(total, 'cell')}, without its metadata: edit_file changes the text of cells as"
+        " shown, or else the JSON, of which grep shows the exact lines; rewriting it is refused]"
     )
     return "\n".join(parts)
+
+
+def edited(text: str, edit: "Callable[[str], EditResult]", shown: str) -> "EditResult":
+    """Return the JSON of a notebook with `edit` applied to the text of its cells, or to the JSON itself if it does
+    not fit that. What is no notebook is edited as text.
+
+    Raises:
+        ToolError: it fits neither, or would not leave a notebook.
+    """
+    if parse(text.encode("utf-8", "replace")) is None:
+        return edit(text)
+    if (in_cells := _edited_cells(text, edit)) is not None:
+        return in_cells
+    result = edit(text)
+    if parse(result.text.encode("utf-8", "replace")) is None:
+        raise ToolError(
+            f"{shown} would not be valid JSON any more. Nothing was changed. Give the text of a cell as read_file"
+            " shows it, or the JSON as grep shows it, where each line of a cell is a string."
+        )
+    return result
+
+
+def _edited_cells(text: str, edit: "Callable[[str], EditResult]") -> "EditResult | None":
+    """Return the notebook with the sources of its cells edited; None if the edit does not fit them, or if the JSON
+    cannot be written back as it is laid out."""
+    document = json.loads(text)
+    found = _INDENT.match(text)
+    layouts = [
+        partial(json.dumps, indent=found[1] if found else None, ensure_ascii=ascii) for ascii in (False, True)
+    ]
+    body = text.rstrip("\n")
+    written = next((each for each in layouts if each(document) == body), None)
+    sources = [_joined(cell["source"]) for cell in document["cells"]]
+    if written is None or any("\0" in source for source in sources):
+        return None
+    try:
+        result = edit(_BETWEEN.join(sources))
+    except ToolError:
+        return None
+    parts = result.text.split(_BETWEEN)
+    if len(parts) != len(sources):
+        return None
+    for cell, before, after in zip(document["cells"], sources, parts, strict=True):
+        if after != before:
+            cell["source"] = after.splitlines(keepends=True) if isinstance(cell["source"], list) else after
+    return msgspec.structs.replace(result, text=written(document) + text[len(body) :])
 
 
 def _cell(cell: _Cell, number: int) -> str:

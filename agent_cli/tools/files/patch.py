@@ -32,6 +32,7 @@ from . import file_change
 
 if TYPE_CHECKING:
     from .patch_format import FilePatch
+    from .replace_text import EditResult
 
 
 _HUNK = lazy_regex(r"(?m)^@@ ")
@@ -316,16 +317,15 @@ def _headed(diff: Diff, old: str, new: str) -> Diff:
 
 def _updated(file: "FilePatch", place: Resolved, before: TextFile, context: ToolContext) -> list[Step]:
     from .elision_check import refuse_elision
-    from .patch_apply import with_hunks
 
     for hunk in file.hunks:
         file_change.refuse_unknown_encoding(before, place.shown, hunk.new)
         refuse_elision(hunk.new, hunk.old, f"The hunk at line {hunk.line} of the patch", place.shown)
-    edited = with_hunks(before.text, file.hunks, place.shown)
+    edited = _edited(before.text, file, place)
     change, note = file_change.with_knowledge(
         file_change.PlannedChange(place, before, edited.text),
         context,
-        lambda base: with_hunks(base, file.hunks, place.shown).text,
+        lambda base: _edited(base, file, place).text,
     )
     note = edited.note + note
     if edited.near:
@@ -333,6 +333,12 @@ def _updated(file: "FilePatch", place: Resolved, before: TextFile, context: Tool
     if file.target and (target := locate(context, file.target)).real != place.real:
         return _moved(change, before, target, note, file.executable)
     return [_changed(change, before, note, file.executable)]
+
+
+def _edited(text: str, file: "FilePatch", place: Resolved) -> "EditResult":
+    from .patch_apply import with_hunks
+
+    return file_change.edited_as_shown(place, text, lambda each: with_hunks(each, file.hunks, place.shown))
 
 
 def _changed(change: file_change.PlannedChange, before: TextFile, note: str, executable: bool | None) -> Step:

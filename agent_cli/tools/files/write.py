@@ -115,7 +115,7 @@ def _unread(place: Resolved, before: TextFile, context: ToolContext) -> ToolErro
     read."""
     said = f"{place.shown} exists and you have not read it. Nothing was written."
     if place.real.endswith(".ipynb"):
-        return ToolError(f"{said} Change a notebook's JSON with edit_file; grep shows its lines.")
+        return ToolError(f"{said} Change a notebook with edit_file.")
     if len(before.text) > _MAX_SHOWN_CHARS:
         return ToolError(f"{said} Read it before you replace it.")
     shown = f"{said} Send your content again if it replaces all of this:\n{before.text}"

@@ -120,7 +120,8 @@ _NOT_ONE_UNIT = re.compile(r"[;\n#`]|\|\||(?<![&>])&(?![&>])|\\$")
 
 def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments under the names in a schema. What belongs into the items of a list that is missing, such as
-    the texts of a single edit, becomes its one item. An argument whose meaning is unknown keeps its name."""
+    the texts of a single edit, becomes its one item; what is said beside a list, such as `replace_all`, counts for
+    each item that does not say otherwise. An argument whose meaning is unknown keeps its name."""
     properties: Mapping[str, Any] = schema["properties"]
     renamed: dict[str, Any] = {}
     arguments = _converted(properties, arguments)
@@ -140,13 +141,23 @@ def own_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
         if item.get("type") != "object":
             continue
         if isinstance(renamed.get(name), list):
-            renamed[name] = [own_arguments(item, it) if isinstance(it, dict) else it for it in renamed[name]]
+            common = _common(item, {key: value for key, value in renamed.items() if key not in properties})
+            renamed = {key: value for key, value in renamed.items() if key in properties} if common else renamed
+            renamed[name] = [
+                common | own_arguments(item, each) if isinstance(each, dict) else each for each in renamed[name]
+            ]
         elif name not in renamed:
             outside = {key: value for key, value in renamed.items() if key not in properties}
             made = own_arguments(item, outside)
             if made and made.keys() <= item["properties"].keys():
                 renamed = {key: value for key, value in renamed.items() if key in properties} | {name: [made]}
     return renamed
+
+
+def _common(item: Mapping[str, Any], outside: dict[str, Any]) -> dict[str, Any]:
+    """Return what arguments beside a list say of each item, such as `replace_all`; empty if they do not."""
+    common = own_arguments(item, outside)
+    return common if common.keys() <= item["properties"].keys() - set(item.get("required", ())) else {}
 
 
 def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -193,9 +193,9 @@ def unnoticed_denial(start: StartedCommand, output: str, cwd: Path, context: Too
     for one, makes a branch although it cannot note what the branch tracks."""
     if start.confinement is None or start.running.exit_code != 0:
         return ""
-    from agent_cli.sandbox.denial_detection import detect_denied_file
+    from agent_cli.sandbox.denial_detection import detect_denied_part
 
-    found = detect_denied_file(output, _as_held(start.confinement, context), str(cwd))
+    found = detect_denied_part(output, _as_held(start.confinement, context), str(cwd))
     return _in_words(found) if found is not None else ""
 
 

@@ -104,6 +104,31 @@ def test_what_was_downloaded_is_read_offline_and_kept_apart_otherwise(tmp_path: 
     assert confined(env, cache=tmp_path)["CARGO_HOME"] == f"{tmp_path}/cargo"
 
 
+def test_what_a_connected_command_has_downloaded_is_found_offline(tmp_path: Path) -> None:
+    (tmp_path / "cargo" / "registry" / "cache").mkdir(parents=True)
+    (tmp_path / "go-mod" / "cache" / "download").mkdir(parents=True)
+    env = confined({"HOME": "/home/u", "CARGO_HOME": "/home/u/.cargo"}, cache=tmp_path, offline=True)
+    assert env["CARGO_HOME"] == f"{tmp_path}/cargo" and env["GOMODCACHE"] == f"{tmp_path}/go-mod"
+    of_the_user = "file:///home/u/go/pkg/mod/cache/download"
+    assert env["GOPROXY"] == f"{of_the_user},https://proxy.golang.org,direct"
+    env = confined({"GOPATH": "/a b:/c", "GOPROXY": "off"}, cache=tmp_path, offline=True)
+    assert env["GOPROXY"] == "file:///a%20b/pkg/mod/cache/download,off"
+    env = confined({"GOPATH": "/a", "GOMODCACHE": "/m"}, cache=tmp_path, offline=True)
+    assert env["GOPROXY"].startswith("file:///m/cache/download,")
+    assert "GOPROXY" not in confined({"HOME": "/home/u"}, cache=tmp_path)
+
+
+def test_matplotlib_can_write_to_its_folder_and_reads_the_settings_of_the_user(tmp_path: Path) -> None:
+    given = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    env = confined(given, cache="/c", offline=True)
+    assert env["MPLCONFIGDIR"] == "/c/matplotlib" and env["MATPLOTLIBRC"].endswith("matplotlib/matplotlibrc")
+    assert confined({**given, "MATPLOTLIBRC": "/m"}, cache="/c")["MATPLOTLIBRC"] == "/m"
+    assert "MATPLOTLIBRC" not in confined({**given, "MPLCONFIGDIR": "/m"}, cache="/c")
+    for folder in ("matplotlib", ".matplotlib"):
+        (tmp_path / folder / "stylelib").mkdir(parents=True)
+    assert "MPLCONFIGDIR" not in confined(given, cache="/c")
+
+
 def test_offline_nothing_is_tried_again() -> None:
     env = confined({}, offline=True)
     assert env["npm_config_fetch_retries"] == "0" and env["PIP_RETRIES"] == "0"

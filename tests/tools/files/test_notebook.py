@@ -43,8 +43,8 @@ async def test_cells_come_with_source_and_output(context: ToolContext, root: Pat
     assert outcome.text == (
         "[Cell 1: markdown]\n# Title\nwords\n[Cell 2: code [3]]\nprint(1)\n[Output of cell 2]\n1\ntwo\n<Axes>\n"
         "[an image, image/png]\nE: bad\n[output of type application/json]\n"
-        "[A notebook of 2 cells, without its metadata: edit_file changes its JSON, of which grep shows the exact"
-        " lines; rewriting it is refused]"
+        "[A notebook of 2 cells, without its metadata: edit_file changes the text of cells as shown,"
+        " or else the JSON, of which grep shows the exact lines; rewriting it is refused]"
     )
     assert outcome.display == "2 cells"
 
@@ -54,7 +54,7 @@ async def test_what_a_notebook_shows_is_not_enough_to_replace_it(context: ToolCo
     write(root / "n.ipynb", cell("code", "plot()", outputs=[picture]))
     before = (root / "n.ipynb").read_bytes()
     assert not (await call(context, "read_file", path="n.ipynb")).seen
-    with pytest.raises(ToolError, match="Change a notebook's JSON with edit_file"):
+    with pytest.raises(ToolError, match="Change a notebook with edit_file"):
         await call(context, "write_file", path="n.ipynb", content='{"cells":[],"nbformat":4,"metadata":{}}')
     assert (root / "n.ipynb").read_bytes() == before
 
@@ -95,3 +95,58 @@ async def test_the_json_can_be_edited_and_its_lines_seen(context: ToolContext, r
     assert "print(2)" in (await call(context, "read_file", path="n.ipynb")).text
     raw = await call(context, "read_file", path="n.ipynb", offset=1, column=1)
     assert raw.text.startswith("{\n[Line 1, characters 1-1 of 1]")
+
+
+def sources(path: Path) -> list[str]:
+    return ["".join(each["source"]) for each in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+
+
+async def test_a_cell_is_edited_as_it_was_shown(context: ToolContext, root: Path) -> None:
+    path = root / "n.ipynb"
+    write(path, cell("markdown", ["# Größe\n", "words"]), cell("code", 'import os\nprint("x")'))
+    before = path.read_text(encoding="utf-8")
+    edits = [{"old": "# Größe", "new": "# Größen\n\nmore"}, {"old": 'os\nprint("x")', "new": 'sys\nprint("y\\n")'}]
+    await call(context, "edit_file", path="n.ipynb", edits=edits)
+    assert sources(path) == ["# Größen\n\nmore\nwords", 'import sys\nprint("y\\n")']
+    patch = (
+        '*** Update File: n.ipynb\n@@\n-# Größen\n-\n-more\n+# Größe\n words\n@@\n-import sys\n-print("y\\n")\n'
+    )
+    patch = f'*** Begin Patch\n{patch}+import os\n+print("x")\n*** End Patch'
+    await call(context, "apply_patch", patch=patch)
+    assert path.read_text(encoding="utf-8") == before
+
+
+async def test_lines_of_the_json_are_edited_as_json(context: ToolContext, root: Path) -> None:
+    path, code = (
+        root / "n.ipynb",
+        [f"total_{n} = sum(item.price for item in basket_{n}.items)\n" for n in range(6)],
+    )
+    write(path, cell("code", [*code, "total_0"]))
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if "sum(" in line]
+    edit = {"old": "\n".join(lines), "new": "\n".join(lines).replace("basket_3", "basket_9")}
+    await call(context, "edit_file", path="n.ipynb", edits=[edit])
+    assert sources(path) == ["".join([*code, "total_0"]).replace("basket_3", "basket_9")]
+
+
+@pytest.mark.parametrize("indent", [None, 1, 4, "\t"])
+async def test_an_edit_keeps_the_layout_of_a_notebook(context: ToolContext, root: Path, indent: Any) -> None:
+    whole = {"cells": [cell("code", ["a = 1\n", "b = 2"])], "metadata": {"ä": 1.5}, "nbformat": 4}
+    text = json.dumps(whole, indent=indent, ensure_ascii=False) + "\n"
+    (root / "n.ipynb").write_text(text, encoding="utf-8")
+    await call(context, "edit_file", path="n.ipynb", edits=[{"old": "a = 1\nb", "new": 'c = ""\nb'}])
+    whole["cells"][0]["source"][0] = 'c = ""\n'
+    written = (root / "n.ipynb").read_text(encoding="utf-8")
+    assert written == json.dumps(whole, indent=indent, ensure_ascii=False) + "\n"
+
+
+@pytest.mark.parametrize(
+    "edit", [{"old": "1.50", "new": '2.50\n"x'}, {"old": '"nbformat": 4', "new": '"nbformat": '}]
+)
+async def test_an_edit_that_would_break_a_notebook_is_refused(
+    context: ToolContext, root: Path, edit: dict[str, str]
+) -> None:
+    text = '{"cells": [{"cell_type": "code", "source": "a = 1.50"}], "nbformat": 4, "metadata": {"x": 1.0e0}}'
+    (root / "n.ipynb").write_text(text, encoding="utf-8")
+    with pytest.raises(ToolError, match="would not be valid JSON any more"):
+        await call(context, "edit_file", path="n.ipynb", edits=[edit])
+    assert (root / "n.ipynb").read_text(encoding="utf-8") == text

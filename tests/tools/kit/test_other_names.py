@@ -131,6 +131,15 @@ def test_a_word_that_a_field_does_not_take_is_answered_with_those_it_takes() -> 
             {"file_path": "f", "old_string": "a", "new_string": "b", "expected_replacements": 1},
             {"path": "f", "edits": [{"old": "a", "new": "b"}]},
         ),
+        (
+            "edit_file",
+            {
+                "path": "f",
+                "edits": [{"old": "a", "new": "b"}, {"old": "c", "new": "d", "replace_all": False}],
+                "replace_all": True,
+            },
+            {"path": "f", "edits": [{"old": "a", "new": "b", "replace_all": True}, {"old": "c", "new": "d"}]},
+        ),
         ("update_plan", {"todos": [{"content": "a"}], "merge": False}, {"items": [{"text": "a"}]}),
         ("shell", {"command": "ls", "timeout": 0, "goal": "See it"}, {"command": "ls"}),
         ("jobs", {"action": "read", "id": 1}, {"action": "read", "job": "1"}),
@@ -146,6 +155,7 @@ def test_what_an_argument_of_another_agent_means_needs_no_second_call(
     ("name", "given"),
     [
         ("grep", {"pattern": "x", "multiline": True}),
+        ("edit_file", {"path": "f", "edits": [{"old": "a", "new": "b"}], "new": "c"}),
         ("grep", {"pattern": "x", "output_mode": "count", "-A": 1}),
         ("grep", {"pattern": "x", "type": "py", "glob": "a*"}),
         ("grep", {"pattern": "x", "context": 1, "-A": 2}),
