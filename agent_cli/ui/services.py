@@ -28,6 +28,10 @@ class SessionLine(msgspec.Struct, frozen=True):
     used: Totals
 
 
+MOST_SESSIONS = 200
+"""How many sessions are offered to choose from: the newest."""
+
+
 class SearchHit(msgspec.Struct, frozen=True):
     """A message found by a search."""
 
