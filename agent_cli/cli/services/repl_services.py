@@ -63,7 +63,7 @@ class SessionHost:
         return id_in(path), ""
 
     async def search(self, query: str) -> tuple[services.SearchHit, ...]:
-        hits = await asyncio.to_thread(self._setup.sessions.search, query)
+        hits = await asyncio.to_thread(self._setup.sessions.search, query, limit=services.MOST_FOUND)
         return tuple(
             services.SearchHit(
                 hit.session.id,

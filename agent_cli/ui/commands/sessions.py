@@ -9,7 +9,7 @@ import msgspec
 from agent_cli.protocol.operations import Rename
 from agent_cli.protocol.sanitize import clean
 
-from ..services import MOST_SESSIONS, SessionLine
+from ..services import MOST_FOUND, MOST_SESSIONS, SessionLine
 from ..text import lines
 from .api import Choice, CommandContext, ExitReason
 from .conversation import find_point, render_points
@@ -136,8 +136,10 @@ async def search(context: CommandContext, argument: str) -> None:
         return
     rows: list[str] = []
     above = ""
-    for hit in (await context.host.search(argument))[:_MAX_ROWS]:
+    hits = await context.host.search(argument)
+    for hit in hits:
         facts = context.theme.paint("muted", f"{hit.id}  {hit.when} · {lines.one_line(hit.title, 60)}")
         rows += [f"  {facts}"] * (hit.id != above) + [f"    {hit.who}: {lines.one_line(hit.snippet, 160)}"]
         above = hit.id
-    context.say("\n".join([*rows, "/resume ID opens one."]) if rows else "Nothing was found.")
+    best = f"These are the best {MOST_FOUND}; more words find fewer. " if len(hits) == MOST_FOUND else ""
+    context.say("\n".join([*rows, f"{best}/resume ID opens one."]) if rows else "Nothing was found.")

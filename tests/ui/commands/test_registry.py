@@ -32,7 +32,7 @@ from agent_cli.protocol.usage import CostLine, Totals, Usage
 from agent_cli.ui.commands import conversation, registry
 from agent_cli.ui.commands.api import Choice, ExitReason, Group, KeyGroup
 from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
-from agent_cli.ui.services import MOST_SESSIONS, ModelLine, OwnPrompt, PluginLine, SessionLine
+from agent_cli.ui.services import MOST_SESSIONS, ModelLine, OwnPrompt, PluginLine, SearchHit, SessionLine
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.rows import each_row
@@ -506,6 +506,21 @@ async def test_a_list_of_sessions_during_a_turn_says_how_many_it_leaves_out() ->
     for host.count, last in ((40, "id39"), (41, "… and 1 older")):
         *_, row = (await run("/sessions", host=host, busy=True)).text.splitlines()
         assert last in row
+
+
+async def test_a_search_with_more_matches_than_it_shows_says_so() -> None:
+    class Talkative(FakeHost):
+        count = 0
+
+        async def search(self, query: str) -> tuple[SearchHit, ...]:
+            return (await super().search(query))[:1] * self.count
+
+    host = Talkative()
+    for host.count, last in (
+        (19, "/resume ID opens one."),
+        (20, "These are the best 20; more words find fewer. /resume ID opens one."),
+    ):
+        assert (await run("/search x", host=host)).text.splitlines()[-1] == last
 
 
 async def test_a_turn_that_began_while_picking_is_not_left_alone() -> None:
