@@ -60,7 +60,8 @@ def _open(context: CommandContext, session_id: str) -> None:
 async def _open_picked(context: CommandContext, found: tuple[SessionLine, ...]) -> None:
     own = context.client.snapshot().session_id
     choices = [
-        Choice(line.id, lines.one_line(line.title, 80) or line.id, _facts(line, line.id == own)) for line in found
+        Choice(line.id, lines.one_line(line.title, 80) or line.id, f"{_facts(line, line.id == own)} · {line.id}")
+        for line in found
     ]
     if not choices:
         context.say(_NONE)

@@ -449,7 +449,7 @@ async def test_a_picked_session_is_opened_unless_a_turn_runs() -> None:
     listed = await run("/sessions", "abc123", session_id="other", busy=True)
     assert listed.left is None and not listed.offered and "fix the parser" in listed.text
     own = await run("/sessions", "abc123")
-    assert own.left is None and own.offered[0][1][0].detail == "open · 2 h ago · 3 turns · $0.25"
+    assert own.left is None and own.offered[0][1][0].detail == "open · 2 h ago · 3 turns · $0.25 · abc123"
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -477,7 +477,7 @@ async def test_a_session_without_known_prices_is_not_listed_as_free() -> None:
     for cost_usd, shown in ((None, "n/a"), (0.5, "≥$0.50")):
         host.used = host.used.plus(Usage(input=5), cost_usd)
         ((_, choices),) = (await run("/sessions", host=host)).offered
-        assert choices[0].detail.endswith(f" · {shown}")
+        assert choices[0].detail.endswith(f" · {shown} · abc123")
 
 
 class Veteran(FakeHost):
@@ -493,7 +493,7 @@ async def test_every_session_that_is_known_can_be_picked_and_a_list_of_the_newes
     host, told = Veteran(), list[str]()
     for host.count in (92, MOST_SESSIONS):
         ((title, choices),) = (await run(command, host=host)).offered
-        assert len(choices) == host.count
+        assert len(choices) == host.count and choices[7].detail.endswith(" · id7"), "a copy has the same title"
         told.append(title)
     assert told == [
         "Which session? (/search WORDS finds what was said)",
