@@ -154,7 +154,10 @@ def test_the_quiet_pruning_removes_only_what_was_announced_a_day_before(machine:
     assert due(machine, NOW + 2.2 * DAY_S) is None, "once a day"
     machine.add("00000004", -3.1)
     assert due(machine, NOW + 3.2 * DAY_S) == ["00000001"]
-    assert machine.left() == ["00000002", "00000003", "00000004"] and (machine.state / "prune.json").stat().st_mode & 0o77 == 0
+    assert (
+        machine.left() == ["00000002", "00000003", "00000004"]
+        and (machine.state / "prune.json").stat().st_mode & 0o77 == 0
+    )
 
 
 def test_where_nothing_is_beyond_its_bounds_no_index_is_opened(machine: Machine) -> None:

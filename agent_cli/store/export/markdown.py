@@ -54,7 +54,7 @@ def _item(item: MessageEntry | Note | CallEntry) -> str:
     match item:
         case MessageEntry(who="you"):
             quoted = "\n".join(f"> {line}".rstrip() for line in clean(item.text).strip().splitlines())
-            pictures = f"\n>\n> [{len(item.images)} images]" if item.images else ""
+            pictures = f"\n>\n> [{len(item.images)} image{'s' * (len(item.images) > 1)}]" if item.images else ""
             return f"{quoted}{pictures}"
         case MessageEntry():
             return clean(item.text).strip()

@@ -152,7 +152,7 @@ def test_the_markdown_is_a_conversation() -> None:
     text = exported(records(), "md")
     assert text.startswith("# The tests of this project fail.")
     assert "- [x] Find why the tests fail\n- [/] Mend \\`Basket.total\\`" in text
-    assert "> @basket.py **The tests** of this project fail." in text
+    assert "> @basket.py **The tests** of this project fail." in text and "> [1 image]\n" in text
     assert (
         "**shell** `python -m pytest -q tests/test_basket.py --maxfail=1 -p no:cacheprovider`: failed, 3.4 s"
         in text
