@@ -19,14 +19,13 @@ from agent_cli.ui.commands.api import Choice, FirstInput
 from agent_cli.ui.early_signals import EARLY
 from agent_cli.ui.repl.first_paint import FirstPaint
 from agent_cli.ui.repl.terminal_modes import CLEAR_BELOW, RESET, TypeAhead
+from agent_cli.ui.services import MOST_SESSIONS
 from agent_cli.ui.text.lines import ago
 from agent_cli.ui.text.theme import choose as choose_theme
 from agent_cli.ui.text.theme import is_plain
 from agent_cli.workspace.git.repository import current_branch
 
 from .services.trust_prompt import ask_for_trust
-
-_MOST_PICKED = 200
 
 
 def interactive_command(chosen: ParsedOptions) -> int:
@@ -162,7 +161,7 @@ def _named(chosen: ParsedOptions) -> ParsedOptions:
     if chosen.command == "resume" and chosen.positional:
         return with_values(chosen, resume=chosen.positional)
     is_listed = is_plain(setup.config.ui, sys.stdin, sys.stdout)
-    limit = MOST_LISTED if is_listed else _MOST_PICKED
+    limit = MOST_LISTED if is_listed else MOST_SESSIONS
     infos = setup.sessions.list(None if chosen.flag("last") else setup.root, limit=limit)
     if not infos:
         raise NoSession("there is no session to resume; start one with `agent`")
@@ -180,8 +179,8 @@ def _picked(setup: Setup, infos: Sequence[SessionInfo]) -> str:
     from agent_cli.ui.repl.standalone_picker import choose
 
     rows = [Choice(info.id, clean(info.title), f"{ago(info.updated)} · {info.id}") for info in infos]
-    more = f" (the newest {_MOST_PICKED}; `agent sessions search WORDS` finds all)"
-    question = f"Which session?{more if len(infos) == _MOST_PICKED else ''}"
+    more = f" (the newest {MOST_SESSIONS}; `agent sessions search WORDS` finds all)"
+    question = f"Which session?{more if len(infos) == MOST_SESSIONS else ''}"
     give_back = _guarded(setup)
     try:
         picked = asyncio.run(choose(question, rows, choose_theme(setup.config.ui)))
@@ -196,6 +195,8 @@ def _listed(infos: Sequence[SessionInfo]) -> str:
     """Return the session whose number or id prefix is typed, on a terminal that cannot show a picker."""
     for number, info in enumerate(infos, start=1):
         print(clean(f"{number:3}  {info.id}  {ago(info.updated):>10}  {info.title}"))
+    if len(infos) == MOST_LISTED:
+        print(f"These are the newest {MOST_LISTED}; the id or the name of another one works too.")
     answer = input("Which one? [1] ").strip() or "1"
     if answer.isdecimal() and 1 <= int(answer) <= len(infos):
         return infos[int(answer) - 1].id

@@ -22,7 +22,7 @@ from agent_cli.store.session_file import StoreError
 from agent_cli.ui.commands.api import ExitReason, FirstInput
 from agent_cli.ui.early_signals import EARLY
 from agent_cli.ui.repl.first_paint import FirstPaint
-from agent_cli.ui.repl.start import run_repl
+from agent_cli.ui.repl.start import let_go, run_repl
 from agent_cli.ui.signals import ENDING, signal_handlers
 from agent_cli.ui.text.theme import NONE
 from agent_cli.ui.text.theme import choose as choose_theme
@@ -123,6 +123,8 @@ async def _run_one_by_one(
         now = _in_force(opened)
         in_repl |= {key: value for key, value in now.items() if value != before[key]}
         saved = _saved_id(opened)
+        del opened
+        let_go(is_first=back is None)
         back = _naming(setup.chosen, saved, now)
         chosen = _naming(setup.chosen, leaving.session_id, _carried(leaving, now, in_repl))
         if leaving.add_dir:

@@ -38,13 +38,17 @@ def _turns(records: Sequence[AnyRecord]) -> list[list[int]]:
     turn; records after a turn belong to that turn."""
     undone = taken_back(records).messages
     reverted = {record.fold_id for record in records if isinstance(record, CompactionReverted)}
+    gone: set[str] = set()
     turns: list[list[int]] = [[]]
     turn_id: str | None = None
     for at, record in enumerate(records):
         if not isinstance(record, UserMessage | AssistantMessage | ToolResult | CompactionSaved | TurnEnded):
             continue
         if record.turn_id in undone or record.id in reverted:
+            gone.add(record.id)
             continue
+        if isinstance(record, CompactionSaved) and record.through in gone:
+            continue  # nothing that counts is replaced by it
         if is_prompt(record) and record.turn_id != turn_id:
             if turn_id is not None:
                 turns.append([])

@@ -128,8 +128,8 @@ def prune_if_due(
     it was not due or not possible. Blocks on file access, so run it in a thread; never raises for the state of
     the disk.
 
-    Days count from the last write of the newest session: after a long absence, or with a wrong clock, the user
-    finds everything as it was.
+    Days, that since the announcement included, count from the last write of the newest session: after a long
+    absence, or with a wrong clock, the user finds everything as it was.
     """
     now = time.time() if now is None else now
     if keep_days is None and keep_mb is None:
@@ -142,7 +142,7 @@ def prune_if_due(
         is_beyond = _may_be_beyond(sessions, state, keep_days, keep_mb, today)
         planned = plan(sessions, state, keep_days, keep_mb, today) if is_beyond else Pruned((), 0)
         announced = read_announced(state, now)
-        ripe = announced.ripe(now)
+        ripe = announced.ripe(today)
         going = tuple(each for each in planned.going if each.info.id in ripe)
         done = prune(sessions, state, msgspec.structs.replace(planned, going=going), on_delete)
         gone = {each.info.id for each in done.going}

@@ -28,6 +28,14 @@ class SessionLine(msgspec.Struct, frozen=True):
     used: Totals
 
 
+MOST_SESSIONS = 200
+"""How many sessions are offered to choose from: the newest."""
+
+
+MOST_FOUND = 20
+"""How many messages a search returns: the best."""
+
+
 class SearchHit(msgspec.Struct, frozen=True):
     """A message found by a search."""
 

@@ -84,20 +84,6 @@ def _stamp(path: str) -> _Stamp | None:
     return real, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def text_of(real: str, name: str, max_bytes: int = MAX_FILE_BYTES) -> str:
-    """Return the text of a regular file, without surrounding blanks. Of a long file, only the beginning is
-    returned, with a note.
-
-    Raises:
-        OSError: it cannot be read, or is a link, a folder, a pipe or a device.
-    """
-    with dir_entry(real) as at:
-        data = at.read(max_bytes + 1)
-    text = data[:max_bytes].decode("utf-8-sig", errors="replace" if len(data) <= max_bytes else "ignore")
-    text = text.replace("\r\n", "\n").strip()
-    return f"{text}\n\n{cut_note(name, max_bytes)}" if len(data) > max_bytes else text
-
-
 def cut_note(name: str, max_bytes: int) -> str:
     """Return the note that a text was cut."""
     size = f"{max_bytes // 1024} KB" if max_bytes >= 1024 else f"{max_bytes} bytes"
@@ -112,8 +98,27 @@ class Importer:
         self._looks = looks
         self.given: set[str] = set()
         """Real paths of the files inserted so far."""
+        self.cut: set[str] = set()
+        """Real paths of the files of which only the beginning was read."""
         self._left_bytes = MAX_CHAIN_BYTES
         self._count = 0
+
+    def read(self, real: str, name: str, max_bytes: int = MAX_FILE_BYTES) -> str:
+        """Return the text of a regular file, without surrounding blanks. Of a long file, only the beginning is
+        returned, with a note.
+
+        Raises:
+            OSError: it cannot be read, or is a link, a folder, a pipe or a device.
+        """
+        with dir_entry(real) as at:
+            data = at.read(max_bytes + 1)
+        is_whole = len(data) <= max_bytes
+        text = data[:max_bytes].decode("utf-8-sig", errors="replace" if is_whole else "ignore")
+        text = text.replace("\r\n", "\n").strip()
+        if is_whole:
+            return text
+        self.cut.add(real)
+        return f"{text}\n\n{cut_note(name, max_bytes)}"
 
     def expanded(self, text: str, real: str, scope: Scope) -> str:
         """Return `text` of the file at `real` with imports inserted after each line that names them. A line that
@@ -147,7 +152,7 @@ class Importer:
         if why := self._unfit(real, path, name, scope):
             return _refused(name, why)
         try:
-            text = text_of(real, name, min(MAX_FILE_BYTES, self._left_bytes))
+            text = self.read(real, name, min(MAX_FILE_BYTES, self._left_bytes))
         except OSError as error:
             return _refused(name, f"it cannot be read ({error.strerror or error})")
         self.given.add(real)

@@ -18,7 +18,7 @@ from agent_cli.fs.nofollow import dir_entry
 
 from .agentignore import AgentIgnore
 from .files.reader import content_hash
-from .instruction_imports import MAX_CHAIN_BYTES, FileStamps, Importer, Scope, cut_note, text_of
+from .instruction_imports import MAX_CHAIN_BYTES, FileStamps, Importer, Scope, cut_note
 from .instruction_imports import MAX_FILE_BYTES as MAX_BYTES
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 _MOST_COMPARED = 1_000_000
+_CUT = f" (cut: the limits are {MAX_BYTES // 1024} KB for a file, {MAX_CHAIN_BYTES // 1024} KB in all)"
 DEFAULT_NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
 
@@ -51,6 +52,8 @@ class Instruction(msgspec.Struct, frozen=True):
     name."""
     is_doubtful: bool = False
     """True if a command changed the file or an import while untrusted text was in a conversation."""
+    is_cut: bool = False
+    """True if only the beginning of the file or of an import is sent."""
 
 
 class InstructionFiles:
@@ -172,12 +175,12 @@ class InstructionFiles:
         return looks, _within_bound([each for each in found if each])
 
     def summary(self) -> str:
-        """Return one line on which files of the project apply, and which files next to them are not read; empty if
-        there are none."""
+        """Return one line on which files of the project apply, which files next to them are not read, and which
+        files, the user's own included, are too long to be sent whole; empty if there are none."""
         shown = [
-            each.source + self._passed_over(Path(each.path))
+            each.source + _CUT * each.is_cut + self._passed_over(Path(each.path))
             for each in self.read()
-            if Path(each.path).parent != self._config_dir
+            if each.is_cut or Path(each.path).parent != self._config_dir
         ]
         return ", ".join(shown)
 
@@ -199,9 +202,11 @@ class InstructionFiles:
         for name in self._names:
             path = self._config_dir / name
             real = looks.real(str(path))
-            if text := _text(real, name):
+            cut_earlier = len(importer.cut)
+            if text := _text(real, name, importer):
                 text = importer.expanded(text, real, Scope(os.path.dirname(real), home))
-                return Instruction(str(path), text, _hash(text), f"user:{name}")
+                is_cut = len(importer.cut) > cut_earlier
+                return Instruction(str(path), text, _hash(text), f"user:{name}", is_cut=is_cut)
         return None
 
     def _of_project(
@@ -214,13 +219,13 @@ class InstructionFiles:
                 continue
             if not looks.may_read(real):
                 continue
-            if text := _text(real, path.name):
-                earlier = set(importer.given)
+            earlier, cut_earlier = set(importer.given), len(importer.cut)
+            if text := _text(real, path.name, importer):
                 text = importer.expanded(text, real, Scope(str(project)))
                 is_doubtful = any(map(self._is_doubtful, importer.given - earlier))
-                return Instruction(
-                    str(path), text, _hash(text), os.path.relpath(path, self._cwd), is_doubtful
-                )  # fmt: skip
+                is_cut = len(importer.cut) > cut_earlier
+                source = os.path.relpath(path, self._cwd)
+                return Instruction(str(path), text, _hash(text), source, is_doubtful, is_cut)
         return None
 
 
@@ -243,10 +248,10 @@ def _folders(cwd: Path) -> list[Path]:
     return [cwd]
 
 
-def _text(real: str, name: str) -> str:
+def _text(real: str, name: str, importer: Importer) -> str:
     """Return the text of a file; empty if it cannot be read."""
     try:
-        return text_of(real, name) if real else ""
+        return importer.read(real, name) if real else ""
     except OSError:
         return ""
 
@@ -263,7 +268,7 @@ def _within_bound(found: Sequence[Instruction]) -> tuple[Instruction, ...]:
         if len(data) > left:
             text = data[:left].decode("utf-8", "ignore").rstrip()
             text = f"{text}\n\n{cut_note(Path(each.path).name, left)}".strip()
-            each = msgspec.structs.replace(each, text=text, hash=_hash(text))
+            each = msgspec.structs.replace(each, text=text, hash=_hash(text), is_cut=True)
         left = max(0, left - len(data))
         kept.append(each)
     return tuple(reversed(kept))

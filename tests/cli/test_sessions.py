@@ -167,6 +167,9 @@ def test_a_session_is_found_by_what_was_said(world: World) -> None:
     assert (hit["session"]["id"], hit["role"], hit["snippet"]) == (first, "you", "mend the basket")
     assert nothing == Done(1, 'Nothing was found for quokka "NEAR(.\n', "")
     assert empty == Done(2, "", "agent: there is nothing to search for; give a word\n")
+    bounded, whole = told(world, ["search", "basket", "--limit", "1"], ["search", "basket", "--limit", "2"])
+    assert bounded.err == "These are the best 1; --limit shows more, more words find fewer.\n"
+    assert (len(bounded.out.splitlines()), len(whole.out.splitlines()), whole.err) == (2, 4, "")
 
 
 def test_the_list_is_filtered_and_bounded(world: World) -> None:

@@ -1,10 +1,16 @@
 """Coming back to a conversation: it stands on the screen as it was left."""
 
 import re
+from pathlib import Path
 
+import pytest
+
+from agent_cli.protocol.messages import AssistantMessage, UserMessage
+from agent_cli.store.catalog import Sessions
 from tests.e2e.person import Person
-from tests.e2e.world import World, shell
+from tests.e2e.world import MODEL, World, shell
 from tests.model.server import Call, Reply
+from tests.store.test_catalog import saved
 
 ANSWER = (
     "## Done\n\nIt says **goodbye** now:\n\n- `greet.py` is changed\n- the tests pass\n\n```python\nx = 1\n```\n"
@@ -41,6 +47,38 @@ def test_a_resumed_session_stands_on_the_screen_as_it_was_left(world: World) -> 
         person.send("\x0f")
         person.wait("In full: ")
         person.wait("(?m)^  1$")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells no process's memory")
+def test_long_sessions_that_were_left_do_not_stay_in_memory(world: World) -> None:
+    turns = [
+        record
+        for number in range(4_000)
+        for record in (
+            UserMessage(
+                id=f"u{number}", seq=2 + 2 * number, turn_id=f"t{number}", text=f"prompt {number} {'x' * 2_000}"
+            ),
+            AssistantMessage(
+                id=f"a{number}", seq=3 + 2 * number, turn_id=f"t{number}", text=f"answer {number} {'y' * 2_000}"
+            ),
+        )
+    ]
+    sessions, names = Sessions(world.state / "sessions"), ("aaaa1111", "bbbb2222")
+    files = [saved(sessions, world.work, name, *turns, model=MODEL) for name in names]
+    sizes = []
+    with Person(world) as person:
+        for number, name in enumerate(names * 4, start=1):
+            person.say(f"/resume {name}")
+            person.until(lambda number=number: person.text.count("· resumed ") == number)  # type: ignore[misc]
+            sizes.append(_memory_bytes(person.process.pid))
+        person.leave()
+    assert sizes[-1] - sizes[2] < 3 * files[0].stat().st_size, sizes
+
+
+def _memory_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    (found,) = re.findall(r"VmRSS:\s+(\d+) kB", status)
+    return int(found) * 1024
 
 
 def test_what_does_not_fit_is_one_line_that_ctrl_o_expands(world: World) -> None:

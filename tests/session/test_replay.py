@@ -131,6 +131,18 @@ def test_a_compaction_is_told_between_the_turns_and_hides_none_of_them() -> None
     assert not any(isinstance(event, ev.Compacted) for events in reverted for event in events)
 
 
+def test_a_compaction_is_not_told_once_the_messages_that_it_replaced_are_undone() -> None:
+    fold = CompactionSaved(id="f", through="b-two", summary="Long ago.", before=9_000, after=200)
+    records = [HEADER, *turn("one"), *turn("two"), fold, *turn("three")]
+    undone = [*records, TurnsUndone(id="x", turn_ids=("two", "three"))]
+    redone = [*undone, TurnsRedone(id="y", turn_ids=("two", "three"))]
+    found = [
+        [event for events in told(each) for event in events if isinstance(event, ev.Compacted)]
+        for each in (undone, redone)
+    ]
+    assert found == [[], [ev.Compacted(before=9_000, after=200, how="summary")]]
+
+
 def test_how_a_turn_ended_is_told() -> None:
     stopped, failed = told([HEADER, *turn("one", reason="interrupted"), *turn("two", error="The server is gone.")])
     assert stopped[-1] == ev.TurnAborted(stop_reason="interrupted")

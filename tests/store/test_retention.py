@@ -152,8 +152,12 @@ def test_the_quiet_pruning_removes_only_what_was_announced_a_day_before(machine:
     assert due(machine, NOW + 2.15 * DAY_S) == [], "told not a whole day ago"
     machine.add("00000003", 100)
     assert due(machine, NOW + 2.2 * DAY_S) is None, "once a day"
+    machine.add("00000004", -3.1)
     assert due(machine, NOW + 3.2 * DAY_S) == ["00000001"]
-    assert machine.left() == ["00000002", "00000003"] and (machine.state / "prune.json").stat().st_mode & 0o77 == 0
+    assert (
+        machine.left() == ["00000002", "00000003", "00000004"]
+        and (machine.state / "prune.json").stat().st_mode & 0o77 == 0
+    )
 
 
 def test_where_nothing_is_beyond_its_bounds_no_index_is_opened(machine: Machine) -> None:
@@ -178,6 +182,7 @@ def test_two_months_away_delete_nothing_before_it_is_told(machine: Machine) -> N
     assert due(machine, NOW) == []
     assert due(machine, NOW + 60 * DAY_S) == []
     assert notice(machine, NOW + 60 * DAY_S + 5).startswith("2 sessions older than 30 days")
+    machine.add("00000004", -61.5)
     assert due(machine, NOW + 62 * DAY_S) == ["00000001", "00000002"]
 
 
@@ -185,9 +190,11 @@ def test_a_session_that_got_a_name_meanwhile_stays_and_would_be_announced_anew(m
     path = machine.add("00000001", 100)
     machine.add("00000002", 0)
     assert due(machine, NOW) == [] and notice(machine, NOW + 1)
+    machine.add("00000003", -1.9)
     machine.sessions.rename(path, "mine")
     assert due(machine, NOW + 2 * DAY_S) == [] and notice(machine, NOW + 2 * DAY_S) == ""
     machine.sessions.rename(path, "")
+    machine.add("00000004", -3.9)
     assert due(machine, NOW + 4 * DAY_S) == [] and notice(machine, NOW + 4 * DAY_S)
 
 
@@ -205,6 +212,7 @@ def test_an_announcement_from_the_future_is_made_anew(machine: Machine) -> None:
     machine.add("00000002", 0)
     assert due(machine, NOW) == [] and notice(machine, NOW + 1)
     os.utime(machine.state / "prune.json", (NOW + 9 * DAY_S, NOW + 9 * DAY_S))
+    machine.add("00000003", -2.9)
     assert due(machine, NOW + 3 * DAY_S) == []
 
 
@@ -229,6 +237,16 @@ def test_a_clock_that_is_wrong_removes_nothing(machine: Machine) -> None:
     machine.add("00000001", 0)
     assert due(machine, NOW + 9e8) == [] and due(machine, 1000.0) == []
     assert machine.left() == ["00000001"]
+
+
+def test_a_clock_that_jumps_ahead_does_not_shorten_the_day_between_the_announcement_and_the_end(
+    machine: Machine,
+) -> None:
+    machine.add("00000001", 100)
+    machine.add("00000002", 0)
+    assert due(machine, NOW) == [] and notice(machine, NOW + 60)
+    assert due(machine, NOW + 400 * DAY_S) == []
+    assert machine.left() == ["00000001", "00000002"]
 
 
 def test_without_bounds_or_a_place_nothing_is_pruned(machine: Machine, tmp_path: Path) -> None:

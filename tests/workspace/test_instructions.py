@@ -134,6 +134,22 @@ def test_the_summary_names_what_is_read_and_what_lies_beside_it_unread(tmp_path:
     assert InstructionFiles(root / "config").summary().startswith("../AGENTS.md")
 
 
+def test_the_summary_names_the_files_that_are_too_long(tmp_path: Path) -> None:
+    config, project = tmp_path / "config", tmp_path / "project"
+    written(config, {"AGENTS.md": "x" * (MAX_BYTES + 1)})
+    written(project, {"AGENTS.md": "Short.\n@more.md", "more.md": "y" * MAX_BYTES})
+    limits = " (cut: the limits are 32 KB for a file, 64 KB in all)"
+
+    def summary() -> str:
+        return InstructionFiles(project, config_dir=config).summary()
+
+    assert summary() == f"user:AGENTS.md{limits}, AGENTS.md"
+    written(config, {"AGENTS.md": "x"})
+    assert summary() == "AGENTS.md"
+    written(project, {"more.md": "y" * (MAX_BYTES + 1)})
+    assert summary() == f"AGENTS.md{limits}"
+
+
 def test_a_large_file_is_cut_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("é" * MAX_BYTES, encoding="utf-8")
     ((_, text),) = told(InstructionFiles(tmp_path).read())

@@ -249,8 +249,9 @@ def _tell_rest(report: RestoreReport, verb: str) -> int:
 
 def _show_turns(history: TurnUndo) -> int:
     points = history.points()
+    saved = history.saved(point.turn_id for point in points)
     for point in points:
-        files = "files already undone" if point.files == "undone" else _FILES[history.saved(point.turn_id)]
+        files = "files already undone" if point.files == "undone" else _FILES[saved[point.turn_id]]
         print(f"{point.number:3}  {_first_line(point.prompt)}  ({files})")
     if not points:
         print("There is no turn to undo.")

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from .review.repl_review import ReplReviews
     from .typed_input import MemoryNotes
 
-_MOST_SESSIONS = 200
-"""Maximum number of sessions in a list: so many come from the index, without reading their files."""
-
 
 class SessionHost:
     """The services behind the slash commands of a session; see `ui.services.FrontEndServices`."""
@@ -55,7 +52,7 @@ class SessionHost:
                     unpriced=info.unpriced,
                 ),
             )
-            for info in self._setup.sessions.list(self._setup.root, limit=_MOST_SESSIONS)
+            for info in self._setup.sessions.list(self._setup.root, limit=services.MOST_SESSIONS)
         )
 
     async def find_session(self, name: str) -> tuple[str, str]:
@@ -66,7 +63,7 @@ class SessionHost:
         return id_in(path), ""
 
     async def search(self, query: str) -> tuple[services.SearchHit, ...]:
-        hits = await asyncio.to_thread(self._setup.sessions.search, query)
+        hits = await asyncio.to_thread(self._setup.sessions.search, query, limit=services.MOST_FOUND)
         return tuple(
             services.SearchHit(
                 hit.session.id,

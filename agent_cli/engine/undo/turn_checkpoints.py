@@ -99,16 +99,20 @@ Saved = Literal["whole", "begun", "lost", "none"]
 had none."""
 
 
-def saved(records: Iterable[AnyRecord], turn_id: str) -> Saved:
-    """Return how far the files of one turn are saved."""
-    given = list(records)
-    before, after = checkpoint_pairs(given).get(turn_id, ("", ""))
-    if before:
-        return "whole" if after else "begun"
-    acted = any(isinstance(each, CallStarted) and each.turn_id == turn_id for each in given)
-    if acted:
-        return "lost"
-    return "whole" if turn_id in _changed_afterwards(given) else "none"
+def saved(records: Sequence[AnyRecord], turn_ids: Iterable[str]) -> dict[str, Saved]:
+    """Return turn id → how far the files of that turn are saved."""
+    pairs, afterwards = checkpoint_pairs(records), _changed_afterwards(records)
+    acted = {each.turn_id for each in records if isinstance(each, CallStarted)}
+
+    def one(turn_id: str) -> Saved:
+        before, after = pairs.get(turn_id, ("", ""))
+        if before:
+            return "whole" if after else "begun"
+        if turn_id in acted:
+            return "lost"
+        return "whole" if turn_id in afterwards else "none"
+
+    return {turn_id: one(turn_id) for turn_id in turn_ids}
 
 
 def _changed_afterwards(records: Iterable[AnyRecord]) -> frozenset[str]:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -330,9 +330,9 @@ class TurnUndo:
         """Return the prompts that the session can be rewound to, oldest first."""
         return list_rewind_points(self._session.records, self._session.view.prompts)
 
-    def saved(self, turn_id: str) -> Saved:
-        """Return how far the files of a turn are saved."""
-        return saved(self._session.records, turn_id)
+    def saved(self, turn_ids: Iterable[str]) -> dict[str, Saved]:
+        """Return turn id → how far the files of that turn are saved."""
+        return saved(self._session.records, turn_ids)
 
     def redo_prompts(self) -> list[tuple[str, Rewound]]:
         """Return what can be redone, the next one first: its first prompt, and what was reverted."""

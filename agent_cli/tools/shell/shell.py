@@ -122,8 +122,7 @@ class Shell(BasicTool):
             person.append(f"`{full_screen.program}` needs a terminal, which is not there: {full_screen.instead}")
         if job is not None and not ended and not params.background:
             person += _waiting(log, min(context.silent_after_s, 0.9 * _timeout(params, context)))
-        model = [*person, *_place(context, lost, ended), *_kept_output(params.command, start, context)]
-        model += _unseen_jobs(params.command, job, start, context)
+        model = [*person, *_place(context, lost, ended), *_unseen(params.command, job, start, context)]
         if context.leaves:
             model.append(_left(altered))
         output = log.text().rstrip("\n") or "(no output)"
@@ -256,15 +255,13 @@ def _news(job: Job | None, ended: bool, start: StartedCommand, context: ToolCont
             yield "no other command can connect to a server in its sandbox"
 
 
-def _kept_output(command: str, start: StartedCommand, context: ToolContext) -> Iterator[str]:
-    """Yield how to read output that was saved, if a command in the sandbox tried to: it sees none of our files."""
-    if start.bounds is not None and str(context.spill_dir) in command:
+def _unseen(command: str, job: Job | None, start: StartedCommand, context: ToolContext) -> Iterator[str]:
+    """Yield what to use for our files and jobs, which commands in a sandbox do not see."""
+    if start.bounds is None:
+        return
+    if str(context.spill_dir) in command:
         yield "commands cannot see saved output: use read_file or grep on that path"
-
-
-def _unseen_jobs(command: str, job: Job | None, start: StartedCommand, context: ToolContext) -> Iterator[str]:
-    """Yield how to stop a job that other commands do not see: to one that became it, and to one that tried to."""
-    if start.bounds is None or context.processes.enforced_level.mechanism != "bubblewrap":
+    if context.processes.enforced_level.mechanism != "bubblewrap":
         return
     if job is not None:
         yield "kill, pkill and lsof in other commands do not see it: stop it with the tool jobs"

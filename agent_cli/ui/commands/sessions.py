@@ -9,7 +9,7 @@ import msgspec
 from agent_cli.protocol.operations import Rename
 from agent_cli.protocol.sanitize import clean
 
-from ..services import SessionLine
+from ..services import MOST_FOUND, MOST_SESSIONS, SessionLine
 from ..text import lines
 from .api import Choice, CommandContext, ExitReason
 from .conversation import find_point, render_points
@@ -21,15 +21,16 @@ _RUNS = "A turn is running: stop it with Ctrl-C before you leave this session."
 
 async def sessions(context: CommandContext, argument: str) -> None:
     """`/sessions`: list the sessions of this directory; open one if no turn is running."""
-    found = (await asyncio.to_thread(context.host.sessions))[:_MAX_ROWS]
+    found = await asyncio.to_thread(context.host.sessions)
     if not found:
         context.say(_NONE)
     elif context.client.snapshot().busy:
         rows = [
             f"  {line.id}  {lines.one_line(line.title, 80)}  {context.theme.paint('muted', _facts(line))}"
-            for line in found
+            for line in found[:_MAX_ROWS]
         ]
-        context.say("\n".join(rows))
+        more = [f"  … and {len(found) - _MAX_ROWS} older ones; /search WORDS finds what was said"]
+        context.say("\n".join(rows + more * (len(found) > _MAX_ROWS)))
     else:
         await _open_picked(context, found)
 
@@ -37,7 +38,7 @@ async def sessions(context: CommandContext, argument: str) -> None:
 async def resume(context: CommandContext, argument: str) -> None:
     """`/resume [ID]`: open a saved session."""
     if not argument:
-        await _open_picked(context, (await asyncio.to_thread(context.host.sessions))[:_MAX_ROWS])
+        await _open_picked(context, await asyncio.to_thread(context.host.sessions))
         return
     found, problem = await context.host.find_session(argument)
     if problem:
@@ -59,12 +60,14 @@ def _open(context: CommandContext, session_id: str) -> None:
 async def _open_picked(context: CommandContext, found: tuple[SessionLine, ...]) -> None:
     own = context.client.snapshot().session_id
     choices = [
-        Choice(line.id, lines.one_line(line.title, 80) or line.id, _facts(line, line.id == own)) for line in found
+        Choice(line.id, lines.one_line(line.title, 80) or line.id, f"{_facts(line, line.id == own)} · {line.id}")
+        for line in found
     ]
     if not choices:
         context.say(_NONE)
         return
-    picked = await context.pick("Which session? (/search WORDS finds what was said)", choices)
+    newest = f"the newest {MOST_SESSIONS}; " if len(choices) == MOST_SESSIONS else ""
+    picked = await context.pick(f"Which session? ({newest}/search WORDS finds what was said)", choices)
     if picked:
         _open(context, picked)
 
@@ -134,8 +137,10 @@ async def search(context: CommandContext, argument: str) -> None:
         return
     rows: list[str] = []
     above = ""
-    for hit in (await context.host.search(argument))[:_MAX_ROWS]:
+    hits = await context.host.search(argument)
+    for hit in hits:
         facts = context.theme.paint("muted", f"{hit.id}  {hit.when} · {lines.one_line(hit.title, 60)}")
         rows += [f"  {facts}"] * (hit.id != above) + [f"    {hit.who}: {lines.one_line(hit.snippet, 160)}"]
         above = hit.id
-    context.say("\n".join([*rows, "/resume ID opens one."]) if rows else "Nothing was found.")
+    best = f"These are the best {MOST_FOUND}; more words find fewer. " if len(hits) == MOST_FOUND else ""
+    context.say("\n".join([*rows, f"{best}/resume ID opens one."]) if rows else "Nothing was found.")

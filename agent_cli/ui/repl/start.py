@@ -48,3 +48,13 @@ def collect_often() -> None:
     if not gc.get_freeze_count():
         gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
+
+
+def let_go(*, is_first: bool) -> None:
+    """Free a session that has ended. Its objects refer to each other, and full collections are rare, so a long one
+    would stay in memory beside the next ones; the first was even excluded from collections, with the modules."""
+    if is_first:
+        gc.unfreeze()
+    gc.collect()
+    if is_first:
+        gc.freeze()

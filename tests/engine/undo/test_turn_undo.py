@@ -2,16 +2,17 @@
 
 import asyncio
 import gc
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from agent_cli.engine.undo.turn_checkpoints import saved
 from agent_cli.engine.undo.turn_undo import TurnUndo
 from agent_cli.protocol.events import AnyEvent, Notice, RestoreReport
 from agent_cli.protocol.messages import FileChange, ToolResult, UserMessage
 from agent_cli.protocol.operations import Choice
-from agent_cli.protocol.records import FORMAT_VERSION, CheckpointTaken, Header
+from agent_cli.protocol.records import FORMAT_VERSION, AnyRecord, CallStarted, CheckpointTaken, Header
 from agent_cli.session.event_bus import TurnScope
 from agent_cli.session.session import Session
 from agent_cli.workspace.checkpoints.types import CheckpointError, Move
@@ -77,7 +78,7 @@ async def test_a_turn_that_a_crash_tore_is_closed_although_the_first_try_was_int
     with pytest.raises(asyncio.CancelledError):
         await checkpointing.close_crashed_turns()
     await checkpointing.close_crashed_turns()
-    assert checkpointing.saved("t1") == "whole"
+    assert checkpointing.saved(["t1"]) == {"t1": "whole"}
 
 
 class SlowStore(Store):
@@ -150,7 +151,27 @@ async def test_on_a_full_disk_the_known_changes_are_named_and_undo_tries_again(
     assert "the disk is full" in notice and ("cannot be undone" in notice) == (room == 0)
     store.room += 1
     await checkpointing.close_crashed_turns()
-    assert checkpointing.saved("t1") == saved
+    assert checkpointing.saved(["t1"]) == {"t1": saved}
+
+
+class Counted(list[AnyRecord]):
+    """Records that count how often they are read through."""
+
+    passes = 0
+
+    def __iter__(self) -> Iterator[AnyRecord]:
+        self.passes += 1
+        return super().__iter__()
+
+
+def test_how_far_a_thousand_turns_are_saved_is_read_from_the_records_as_quickly_as_for_one() -> None:
+    turns = [f"t{number}" for number in range(1000)]
+    records = Counted(UserMessage(id=f"m{turn}", turn_id=turn, text="go") for turn in turns)
+    records.append(CallStarted(id="s", turn_id="t7", call_id="c"))
+    assert set(saved(records, turns).values()) == {"none", "lost"}
+    for_all, records.passes = records.passes, 0
+    saved(records, turns[:1])
+    assert for_all == records.passes
 
 
 async def test_files_that_are_too_large_are_named_once(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from agent_cli.protocol.usage import CostLine, Totals, Usage
 from agent_cli.ui.commands import conversation, registry
 from agent_cli.ui.commands.api import Choice, ExitReason, Group, KeyGroup
 from agent_cli.ui.commands.registry import ANSWERS, OTHER_NAMES, TABLE
-from agent_cli.ui.services import ModelLine, OwnPrompt, PluginLine, SessionLine
+from agent_cli.ui.services import MOST_SESSIONS, ModelLine, OwnPrompt, PluginLine, SearchHit, SessionLine
 from agent_cli.ui.text import lines
 from agent_cli.ui.text.theme import NONE, Theme, choose
 from tests.rows import each_row
@@ -449,7 +449,7 @@ async def test_a_picked_session_is_opened_unless_a_turn_runs() -> None:
     listed = await run("/sessions", "abc123", session_id="other", busy=True)
     assert listed.left is None and not listed.offered and "fix the parser" in listed.text
     own = await run("/sessions", "abc123")
-    assert own.left is None and own.offered[0][1][0].detail == "open · 2 h ago · 3 turns · $0.25"
+    assert own.left is None and own.offered[0][1][0].detail == "open · 2 h ago · 3 turns · $0.25 · abc123"
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -477,7 +477,50 @@ async def test_a_session_without_known_prices_is_not_listed_as_free() -> None:
     for cost_usd, shown in ((None, "n/a"), (0.5, "≥$0.50")):
         host.used = host.used.plus(Usage(input=5), cost_usd)
         ((_, choices),) = (await run("/sessions", host=host)).offered
-        assert choices[0].detail.endswith(f" · {shown}")
+        assert choices[0].detail.endswith(f" · {shown} · abc123")
+
+
+class Veteran(FakeHost):
+    count = 0
+
+    def sessions(self) -> tuple[SessionLine, ...]:
+        (line,) = super().sessions()
+        return tuple(msgspec.structs.replace(line, id=f"id{number}") for number in range(self.count))
+
+
+@pytest.mark.parametrize("command", ["/resume", "/sessions"])
+async def test_every_session_that_is_known_can_be_picked_and_a_list_of_the_newest_says_so(command: str) -> None:
+    host, told = Veteran(), list[str]()
+    for host.count in (92, MOST_SESSIONS):
+        ((title, choices),) = (await run(command, host=host)).offered
+        assert len(choices) == host.count and choices[7].detail.endswith(" · id7"), "a copy has the same title"
+        told.append(title)
+    assert told == [
+        "Which session? (/search WORDS finds what was said)",
+        "Which session? (the newest 200; /search WORDS finds what was said)",
+    ]
+
+
+async def test_a_list_of_sessions_during_a_turn_says_how_many_it_leaves_out() -> None:
+    host = Veteran()
+    for host.count, last in ((40, "id39"), (41, "… and 1 older")):
+        *_, row = (await run("/sessions", host=host, busy=True)).text.splitlines()
+        assert last in row
+
+
+async def test_a_search_with_more_matches_than_it_shows_says_so() -> None:
+    class Talkative(FakeHost):
+        count = 0
+
+        async def search(self, query: str) -> tuple[SearchHit, ...]:
+            return (await super().search(query))[:1] * self.count
+
+    host = Talkative()
+    for host.count, last in (
+        (19, "/resume ID opens one."),
+        (20, "These are the best 20; more words find fewer. /resume ID opens one."),
+    ):
+        assert (await run("/search x", host=host)).text.splitlines()[-1] == last
 
 
 async def test_a_turn_that_began_while_picking_is_not_left_alone() -> None:

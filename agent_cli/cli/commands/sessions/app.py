@@ -103,12 +103,16 @@ def search(
     setup = setup_for_sessions()
     if not query.strip():
         raise UsageError("there is nothing to search for; give a word")
-    hits = setup.sessions.search(query, None if everywhere else setup.root, limit or 20)
+    most = limit or 20
+    found = setup.sessions.search(query, None if everywhere else setup.root, most + 1)
+    hits = found[:most]
     mask = redactor_of(setup).mask
     if json:
         emit([mask(msgspec.json.encode(hits).decode())])
     elif hits:
         emit(_found(hits, mask))
+        if len(found) > most:
+            print(f"These are the best {most}; --limit shows more, more words find fewer.", file=sys.stderr)
     else:
         emit([f"Nothing was found for {one_line(query)}."])
     return 0 if hits else 1

@@ -68,7 +68,8 @@ def _instructions(setup: Setup) -> Iterator[FileLine]:
     )
     for each in chain.read():
         what = "instructions, given as data: text of others may be in it" if each.is_doubtful else "instructions"
-        yield _line(setup, each.path, "read", what, result_tokens(each.text))
+        cut = ", cut: it or an import is too long" if each.is_cut else ""
+        yield _line(setup, each.path, "read", what + cut, result_tokens(each.text))
     read = {os.path.realpath(each.path) for each in chain.read()} | chain.files
     for name in setup.config.context.instructions:
         path = setup.root / name
