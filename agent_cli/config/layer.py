@@ -14,12 +14,13 @@ from agent_cli.protocol.lazy_regex import lazy_regex
 from .schema import Config
 
 _SHORT = 40
+_MOST_PROBLEMS = 9
 _SWITCHES = (("sandbox",), ("ui", "notify"), ("ui", "links"))
 """The keys whose values include the words `on` and `off`."""
 
 
 class ConfigError(Exception):
-    """The configuration is invalid; the text gives file, line and what to write instead."""
+    """The configuration is invalid; each line of the text gives file, line and what to write instead."""
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -57,16 +58,33 @@ def check(layer: Layer) -> None:
     """Validate a layer. Flags may give numbers and booleans as text.
 
     Raises:
-        ConfigError: unknown key or wrong type, with its place and the nearest valid key.
+        ConfigError: unknown keys or wrong types, each with its place and the nearest valid key.
     """
     strict = not layer.name.startswith("--")
     _write_out_switches(layer.values)
-    try:
-        msgspec.convert(layer.values, Config, strict=strict)
-    except msgspec.ValidationError as error:
-        raise ConfigError(_explain(layer, str(error), strict)) from None
-    except UnicodeEncodeError as error:  # of a key, or where a word of several is expected
-        raise ConfigError(f"{layer.name}: {error.object!r} is not UTF-8 text") from None
+    problems: list[str] = []
+    values = layer.values
+    while values is not None and len(problems) < _MOST_PROBLEMS:
+        try:
+            msgspec.convert(values, Config, strict=strict)
+            break
+        except msgspec.ValidationError as error:
+            path, problem = _explain(layer, values, str(error), strict)
+            problems.append(problem)
+            values = _without(values, path)
+        except UnicodeEncodeError as error:  # of a key, or where a word of several is expected
+            raise ConfigError(f"{layer.name}: {error.object!r} is not UTF-8 text") from None
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _without(value: Any, path: list[str]) -> Any:
+    """Return a value without the key at a path, or without the list that it leads into; None if it has neither."""
+    if not path or not isinstance(value, dict) or path[0] not in value:
+        return None
+    inner = _without(value[path[0]], path[1:])
+    rest = {key: each for key, each in value.items() if key != path[0]}
+    return rest if inner is None else rest | {path[0]: inner}
 
 
 def _write_out_switches(values: dict[str, Any]) -> None:
@@ -79,24 +97,33 @@ def _write_out_switches(values: dict[str, Any]) -> None:
             inner[name] = "on" if value else "off"
 
 
-def _explain(layer: Layer, message: str, strict: bool) -> str:
+def _explain(layer: Layer, values: dict[str, Any], message: str, strict: bool) -> tuple[list[str], str]:
+    """Return the path of an invalid value, and what is wrong with it."""
     text, _, where = message.partition(" - at `$")
     parts = [part for part in re.split(r"[.\[\]]+", where.rstrip("`").replace("[...]", ".*.")) if part]
     if "*" in parts:
-        parts = next(_culprits(layer.values, parts, strict), parts)
+        parts = next(_culprits(values, parts, strict), parts)
     key = ".".join(parts)
     unknown = re.search(r"unknown field `([^`]*)`", text)
     if unknown is None:
         choices = get_args(_kind(parts)) if get_origin(_kind(parts)) is Literal else ()
-        what = validation_message(text, choices, next((value for _, value in _fitting(layer.values, parts)), None))
-        return f"{layer.named(key)}: {what}"
-    name = ".".join([*parts, unknown.group(1)])
+        what = validation_message(text, choices, next((value for _, value in _fitting(values, parts)), None))
+        return parts, f"{layer.named(key)}: {what}"
+    path = [*parts, unknown.group(1)]
+    name = ".".join(path)
     kind = _kind(parts)
     is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     known = [field.name for field in msgspec.structs.fields(kind)] if is_struct else []
-    near = nearest(unknown.group(1), known)
+    near = _elsewhere(unknown.group(1)) or nearest(unknown.group(1), known)
     hint = f"did you mean `{near}`?" if near else f"known keys here: {', '.join(known)}"
-    return f"{layer.place(name)}: unknown key `{name}`; {hint}"
+    return path, f"{layer.place(name)}: unknown key `{name}`; {hint}"
+
+
+def _elsewhere(name: str) -> str:
+    """Return the dotted key of the one section that has a key of this name; empty if none or several have it."""
+    sections = [field.name for field in msgspec.structs.fields(Config)]
+    found = [section for section in sections if name in getattr(_kind([section]), "__struct_fields__", ())]
+    return f"{found[0]}.{name}" if len(found) == 1 else ""
 
 
 def nearest(word: str, known: Sequence[str], cutoff: float = 0.6) -> str:

@@ -16,6 +16,7 @@ from tests.rows import each_row
     ("text", "message"),
     [
         ("mode: ask\nmodle: a/b", "c.yaml:2: unknown key `modle`; did you mean `model`?"),
+        ("mode: ask\nplain: true", "c.yaml:2: unknown key `plain`; did you mean `ui.plain`?"),
         (
             "limits:\n  turns: 3\n  cost: 1",
             "c.yaml:3: unknown key `limits.cost`; did you mean `cost_usd`?",
@@ -74,6 +75,17 @@ def test_an_unknown_key_is_told_with_its_line_and_the_nearest_one(tmp_path: Path
 )
 def test_a_wrong_value_is_told_with_its_line_and_path(tmp_path: Path, text: str, message: str) -> None:
     assert refusal(tmp_path, text) == message
+
+
+def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+    text = "modle: a/b\nui: {plain: 7, theme: dark}\npermissions:\n  allow: [1, 2]\nlimits:\n  turns: 3\n  zzz: 1\nmode: yollo"
+    said = [line.partition(": ") for line in refusal(tmp_path, text).split("\n")]
+    assert sorted((place, what.split("`; ")[0].split(": ")[0]) for place, _, what in said) == [
+        ("c.yaml:1", "unknown key `modle"), ("c.yaml:2", "ui.plain"), ("c.yaml:4", "permissions.allow.0"),
+        ("c.yaml:7", "unknown key `limits.zzz"), ("c.yaml:8", "mode"),
+    ]  # fmt: skip
+    endless = refusal(tmp_path, "\n".join(f"key{number}: 1" for number in range(50)))
+    assert len(endless.split("\n")) == 9
 
 
 @each_row(
