@@ -1,12 +1,14 @@
 """Checks whether a task could run here: one finding per check, with its result and place, and advice if it
 fails."""
 
+import asyncio
 import os
 import shutil
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -254,7 +256,22 @@ async def _state(setup: Setup) -> str:
     if free < _ENOUGH_MB:
         advice = "`agent sessions prune` deletes old sessions; AGENT_STATE_DIR names another place."
         raise Problem(f"only {free} MB free on the disk of {setup.state}", advice)
-    return f"{setup.state}, {free:,} MB free"
+    return f"{setup.state}, {free:,} MB free{await asyncio.to_thread(_held, setup.state)}"
+
+
+def _held(state: Path) -> str:
+    """Return what takes the space in the state folder; empty if it takes little."""
+    sizes: Counter[str] = Counter()
+    for folder, _, files in os.walk(state):
+        top, *below = Path(folder).relative_to(state).parts or ("",)
+        place = f"{top}/*/{below[1]}" if top == "projects" and below[1:] else top
+        for name in files:
+            with suppress(OSError):  # just deleted
+                sizes[place] += os.lstat(f"{folder}/{name}").st_size
+    if sizes.total() < _ENOUGH_MB * 1_000_000:
+        return ""
+    most = ", ".join(f"{size // 1_000_000:,} MB in {place}" for place, size in sizes.most_common(3))
+    return f"; it holds {sizes.total() // 1_000_000:,} MB: {most}"
 
 
 def _worktrees(setup: Setup) -> str:

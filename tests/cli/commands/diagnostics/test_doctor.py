@@ -48,6 +48,16 @@ def test_doctor_is_content_where_a_task_could_run(world: World) -> None:
     assert world.bodies() == []
 
 
+def test_what_takes_the_space_in_the_state_folder_is_told(world: World) -> None:
+    assert "it holds" not in line(world.run("doctor"), "state folder")
+    for place, size in (("spill/a", 200), ("projects/b/checkpoints/c", 300), ("sessions", 20)):
+        (folder := world.state / place).mkdir(parents=True, exist_ok=True)
+        with (folder / "x").open("wb") as file:
+            file.truncate(size * 1_000_000)
+    told = line(world.run("doctor"), "state folder").partition("; ")[2]
+    assert told == "it holds 520 MB: 300 MB in projects/*/checkpoints, 200 MB in spill, 20 MB in sessions"
+
+
 def test_another_model_and_folder_are_checked_as_a_task_there_would_use_them(world: World) -> None:
     (other := world.work / "other").mkdir()
     (world.config / "config.yaml").write_text(
