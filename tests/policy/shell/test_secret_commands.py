@@ -27,6 +27,8 @@ PRINT = (
     "terraform output -raw api_key", "tofu -chdir=a output -json Secret", "systemctl --user show-environment", "stripe config --list",
     "netlify env:get A", "railway variables", "firebase functions:secrets:access A", "neonctl connection-string main", "heroku pg:credentials:url",
     "az webapp config appsettings list -n x", "az acr login -n x --expose-token",
+    "docker compose config -o 'x --services '", "docker compose config -o 'x -q'", "docker compose config --no-interpolate", "railway variables -e 'x --set'",
+    "aws secretsmanager get-secret-value --secret-id x --query 'a --help b'",
 )  # fmt: skip
 DO_NOT = (
     "gh auth status", "gh pr list", "git status", "aws configure get region", "aws s3 ls", "kubectl config view", "kubectl get secrets", "pass ls",
