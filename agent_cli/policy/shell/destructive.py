@@ -149,8 +149,8 @@ DANGERS: dict[str, Danger] = {
     "gh": Danger(rf"{_ON_A_FORGE}| secret set ", "changes what is on GitHub"),
     **_all("glab hub tea", _ON_A_FORGE, "changes what is on the server"),
     **_all(
-        "terraform tofu pulumi cdk terragrunt", r" (destroy|apply|up|deploy|import|(state|stack) rm"
-        r"|state (push|delete)|force-unlock|workspace delete) ", "changes machines",
+        "terraform tofu pulumi cdk cdktf terragrunt helmfile", r" (destroy|apply|sync|up|deploy|import"
+        r"|(state|stack) rm|state (push|delete)|force-unlock|workspace delete) ", "changes machines",
     ),
     **_all(
         "kubectl oc", rf"{_FOR_REAL}.* (delete|drain|replace|apply|scale|patch|exec|edit|cordon|taint"
@@ -162,7 +162,8 @@ DANGERS: dict[str, Danger] = {
     ),
     **_all(
         "fly flyctl heroku vercel netlify railway wrangler firebase supabase doctl linode-cli hcloud eksctl sam"
-        " serverless sls vagrant multipass virsh lxc incus minikube kind k3d colima bq mc s3cmd b2 rclone",
+        " serverless sls sst argocd flux skaffold vagrant multipass virsh lxc incus minikube kind k3d colima bq mc"
+        " s3cmd b2 rclone",
         r" (\S+:)?(delete|del|destroy|remove|rm|rb|purge|undefine)([:-]\S*)? ",
         "deletes machines, services or their data",
     ),

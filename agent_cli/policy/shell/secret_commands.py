@@ -41,7 +41,12 @@ _SECRETS: dict[str, str] = {
     "doppler": r" secrets (?!(set|delete|upload|notes) )| configs tokens create ",
     "infisical": r" (secrets (?!(set|delete) )|export )",
     "heroku": r" (auth:token|config(:get)?|pg:credentials:url) ",
-    **dict.fromkeys(["docker", "podman"], rf" compose (.* )?{_COMPOSED[1:]}"),
+    **dict.fromkeys(
+        ["docker", "podman"], rf" compose (.* )?{_COMPOSED[1:]}| stack config | secret inspect .*--showsecret"
+    ),
+    **dict.fromkeys(["dotenv", "dotenvx"], " (get|list) "),
+    **dict.fromkeys(["age", "rage"], " (-d|--decrypt) "),
+    "rclone": " config (show|dump) ",
     **dict.fromkeys(["docker-compose", "podman-compose"], _COMPOSED),
     **dict.fromkeys(
         ["terraform", "tofu", "terragrunt"],

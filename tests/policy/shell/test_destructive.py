@@ -25,7 +25,7 @@ DELETES = (
     "kubectl exec p -- rm -rf /data --dry-run", "kubectl exec p rm /data --dry-run", "kubectl delete ns -- x --dry-run=client",
     "kubectl apply -f x --field-manager --dry-run=client", "ansible all -m shell -a 'reboot # -m ping '", "ansible all -m ping -m shell -a reboot",
     "ansible all -m ping -bmshell -a reboot", "ansible all -m debug -a 'msg={{ lookup(\"pipe\", \"x\") }}'", "ansible-playbook a.yml -e 'x= --check '",
-    "systemctl stop nginx status", "systemctl -q stop status", "systemctl -H status stop x", "service nginx stop status",
+    "helmfile -e prod apply", "helmfile sync", "cdktf destroy", "argocd app delete x", "flux delete ks x", "sst remove", "systemctl stop nginx status", "systemctl -q stop status", "systemctl -H status stop x", "service nginx stop status",
     "git config alias.x 'a' ' --get '",
 )  # fmt: skip
 STAYS = (
@@ -39,7 +39,7 @@ STAYS = (
     "kubectl diff -f x", "terraform state pull",
     "helm upgrade --install --dry-run x .", "helm upgrade x . --set a=b --dry-run", "kubectl delete -f x --dry-run=server", "kubectl drain n --ignore-daemonsets --dry-run",
     "ansible -i hosts web -m ping -u root -b", "ansible all --module-name=stat -a path=/etc/hosts", "systemctl --user status x", "systemctl -n 5 status x",
-    "systemctl --no-pager list-units", "service nginx status",
+    "systemctl --no-pager list-units", "service nginx status", "helmfile diff", "argocd app list", "flux get ks",
 )  # fmt: skip
 
 
