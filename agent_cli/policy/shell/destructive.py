@@ -91,7 +91,8 @@ _FOR_REAL = (
 """No dry run is asked for. As the value of another option, `--dry-run` asks for none."""
 _DOES_MORE = (
     r"^(?!.* (?:--list-hosts|--help|--version) )(?!(?=.* (?:-m |--module-name[ =]))(?!.*[{(])(?: (?:(?:-m |"
-    r"--module-name[ =])(?:\w+\.)*(?:ping|setup|debug|stat)|-[iulfa] [^\s-]\S*|-[bKov]+|[^\s-]\S*)(?= ))* $)"
+    r"--module-name[ =])(?:\w+\.)*(?:ping|setup|debug|stat)|(?:-[iulfa] |--(?:limit|user|inventory)[ =])?[^\s-]\S*"
+    r"|-[bKov]+)(?= ))* $)"
 )
 """Not only modules of Ansible that look, and without templates, which can run anything."""
 _ADDS = r" \S+ (create|publish|merge|upload) | push "

@@ -39,7 +39,7 @@ STAYS = (
     "kubectl diff -f x", "terraform state pull",
     "helm upgrade --install --dry-run x .", "helm upgrade x . --set a=b --dry-run", "kubectl delete -f x --dry-run=server", "kubectl drain n --ignore-daemonsets --dry-run",
     "ansible -i hosts web -m ping -u root -b", "ansible all --module-name=stat -a path=/etc/hosts", "systemctl --user status x", "systemctl -n 5 status x",
-    "systemctl --no-pager list-units", "service nginx status", "helmfile diff", "argocd app list", "flux get ks",
+    "systemctl --no-pager list-units", "service nginx status", "helmfile diff", "ansible web -m ping --limit x --user=y", "argocd app list", "flux get ks",
 )  # fmt: skip
 
 
