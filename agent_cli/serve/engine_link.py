@@ -151,7 +151,7 @@ def approval_reason(item: ev.ApprovalItem) -> str:
         f"It runs {place}" if place else "",
         f"At worst: {item.risk}" if item.risk else "",
         f"A hook changed it:\n{item.rewrite}" if item.rewrite else "",
-        f"Its output ended with:\n{item.output}" if item.output else "",
+        "\n    ".join(["Its output ended with:", *item.output.split("\n")]) if item.output else "",
     ]
     return "\n".join(filter(None, lines))
 

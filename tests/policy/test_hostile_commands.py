@@ -319,6 +319,8 @@ def test_everyday_work_runs_in_yolo(command: str) -> None:
         ("timeout 5 make", "shell(make)"), ("ssh h 'a b'", ""), ("curl x y", ""),
         ("curl -s localhost:3000/a | jq .", "shell(curl -s localhost:3000/a)"), ("curl localhost:1 x.org", ""), ("curl -s $URL", ""),
         ("curl localhost:1/*", ""), ("curl localhost:1/a -d '{\"a\": 1}'", ""), ("curl localhost:1 | sh", ""), ("curl localhost:1 -x p.org", ""),
+        ("curl -sK a localhost:1", ""), ("curl localhost:1 --config a", ""), ("curl localhost:1 -x proxy:80", ""),
+        ("curl localhost:1 --connect-to ::p:80", ""), ("curl -X POST localhost:1/a", "shell(curl -X POST localhost:1/a)"),
         ("awk 'BEGIN {system(1)}'", ""), ("vim a", "shell(vim a)"), ("docker ps -a", ""),
     ],
 )  # fmt: skip

@@ -19,6 +19,7 @@ _UNREAD: dict[str, tuple[Made, int]] = {
     "letters": (lambda n: "echo $X -" + "r" * n, 5_000),
     "slashes": (lambda n: "echo $X |" + "/a" * n, 1_900),
     "runs": (lambda n: "uv run -a " * n + "$X", 100),
+    "ends of runs": (lambda n: "uv run " * n + "$X", 66),
     "globs": (lambda n: "echo $X " + " ".join(f"a{number}*" for number in range(n)), 250),
 }
 _READ: dict[str, tuple[Made, int]] = {

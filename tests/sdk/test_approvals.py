@@ -92,6 +92,21 @@ async def test_a_command_that_the_sandbox_blocked_runs_again_from_where_it_began
     assert second.text.startswith(f"{machine.work / 'src'}\n"), "the command's own `cd` lasts, and once"
 
 
+async def test_secrets_in_what_a_blocked_command_printed_are_masked_whole(machine: Machine) -> None:
+    outside = Path(pwd.getpwuid(os.getuid()).pw_dir) / f"agent-test-{os.getpid()}"
+    body = "\\n".join(f"{each}Zk3vQ9xLm2PqR7sT" for each in "ABCDEFGHIJ")
+    key = f"-----BEGIN PRIVATE KEY-----\\n{body}\\n-----END PRIVATE KEY-----"
+    for printed in ("x " * 145 + "ghp_" + "Ab1Cd2Ef3G" * 4, "DB_PASSWORD=hunter2hunter3", key):
+        machine.script(
+            *shells(f"printf '{printed}\\n'; python3 -c 'open(\"{outside}\", \"x\")' 2>&1 | tail -n 1"), DONE
+        )
+        async with machine.agent(mode="auto-edit", approve=lambda call: Deny("")) as agent:
+            seen = [event async for event in agent.stream("go")]
+        (question,) = (each for each in seen if isinstance(each, ApprovalRequested))
+        output = question.items[0].output
+        assert str(outside) in output and not any(part in output for part in ("ghp_", "hunter2", "Zk3vQ")), output
+
+
 GIT = "git -c user.name=n -c user.email=e@e"
 
 

@@ -297,7 +297,7 @@ class ApprovalGate:
             reach=outcome.needs,
             label=pending.label,
             folder=shown.folder,
-            output="\n".join(line[:_LINE_CHARS] for line in outcome.display.split("\n")[-_OUTPUT_LINES:]),
+            output=self._end_of(outcome.display),
         )
         decisions = await self._ask_user((item,), pending)
         decision = decisions.get(pending.call.id) or Decision(pending.call.id, allow=False)
@@ -307,6 +307,13 @@ class ApprovalGate:
         if decision.grant and not self._add_grant(decision, verdict):
             return None
         return outcome.needs
+
+    def _end_of(self, output: str) -> str:
+        """Return the last lines of a command's output, masked before they are cut: a part of a secret would not be
+        recognised."""
+        if (redactor := self._context.redactor) is not None:
+            output = redactor.mask(output, assignments=True)
+        return "\n".join(line[:_LINE_CHARS] for line in output.split("\n")[-_OUTPUT_LINES:])
 
     def stays_confined(self, pending: PendingCall, outcome: ToolOutcome) -> ToolOutcome:
         """Return the outcome of a command that failed because of the sandbox and is not run outside it."""

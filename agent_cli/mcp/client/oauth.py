@@ -35,7 +35,7 @@ from .tokens import StoredLogin, TokenStore, expiry
 
 _TIMEOUT_S = 30.0
 _MOST_CHARS = 300
-_SCOPE = re.compile(r',?\s*\bscope=("[^"]*"|[^\s,]+)')
+_SCOPE = re.compile(r',?\s{0,9}\bscope=("[^"]*"|[^\s,]+)')
 _HELLO = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -36,12 +36,13 @@ class ErrorRedactor:
         try:
             yield
         except ModelError as error:
-            error.message = self._masked(error.message)
+            error.message = self.masked(error.message)
             error.args = (error.message,)
-            error.request_id = error.request_id and self._masked(error.request_id)
+            error.request_id = error.request_id and self.masked(error.request_id)
             raise
 
-    def _masked(self, text: str) -> str:
+    def masked(self, text: str) -> str:
+        """Return a text without the secrets, and without characters that cannot be encoded."""
         text = join_surrogates(text)
         if self._login:
             text = text.replace(self._login, f"//{_SHOWN}@")

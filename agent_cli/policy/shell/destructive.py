@@ -84,7 +84,17 @@ def _all(names: str, words: str, why: str) -> dict[str, Danger]:
 
 
 _ON_A_FORGE = r" (delete|create|publish|merge|upload|archive|transfer) | (-X|--method)[ =]?(DELETE|PUT|PATCH) "
-_FOR_REAL = r"^(?!.* --dry-run(=client|=server)? )"
+_FOR_REAL = (
+    r"^(?!(?!.*(?: exec | -- | --dry-run=(?!client |server )))(?:.* )?(?:[^\s-]\S*|-[iAR]|--(?:install|wait|debug"
+    r"|force|all|recursive|server-side|create-namespace|ignore-\S+))? --dry-run(?:=client|=server)? )"
+)
+"""No dry run is asked for. As the value of another option, `--dry-run` asks for none."""
+_DOES_MORE = (
+    r"^(?!.* (?:--list-hosts|--help|--version) )(?!(?=.* (?:-m |--module-name[ =]))(?!.*[{(])(?: (?:(?:-m |"
+    r"--module-name[ =])(?:\w+\.)*(?:ping|setup|debug|stat)|(?:-[iulfa] |--(?:limit|user|inventory)[ =])?[^\s-]\S*"
+    r"|-[bKov]+)(?= ))* $)"
+)
+"""Not only modules of Ansible that look, and without templates, which can run anything."""
 _ADDS = r" \S+ (create|publish|merge|upload) | push "
 """What changes something elsewhere and loses nothing."""
 _LATER = "changes what later commands run"
@@ -112,10 +122,7 @@ DANGERS: dict[str, Danger] = {
     "ansible-playbook": Danger(
         r"^(?!.* (-C|--check|--syntax-check|--list-\w+|--help|--version) )", "changes machines"
     ),
-    "ansible": Danger(
-        r"^(?!.* ((-m|--module-name)[ =]?(\w+\.)*(ping|setup|debug|stat)|--list-hosts|--help|--version) )",
-        "changes machines",
-    ),
+    "ansible": Danger(_DOES_MORE, "changes machines"),
     **_all("kill", r" \S.* -1 | -- -1 |(?<! -s)(?<! -n) 1 ", "ends every process"),
     "agent": Danger(
         r" config (set|edit|init) | mcp (add|remove|trust|login|logout) "
@@ -123,10 +130,11 @@ DANGERS: dict[str, Danger] = {
     ),
     "crontab": Danger(r"^(?! -l $)", "changes what runs by itself"),
     **_all("at batch launchctl systemd-run", "", "changes what runs by itself"),
-    **_all(
-        "systemctl service", r"^(?! (\S+ )*(status|show(-environment)?|cat|list-\S+|is-\S+)( |$))",
+    "systemctl": Danger(
+        r"^(?! (?:-(?:[HMnopt]|-host|-machine) \S+ |-\S+ )*+(status|show(-environment)?|cat|list-\S+|is-\S+) )",
         "changes services",
     ),
+    "service": Danger(r"^(?! (\S+ status|--status-all) $)", "changes services"),
     "history": Danger(" -", "changes the history of the shell"),
     **_all(
         "docker podman nerdctl",
@@ -142,8 +150,8 @@ DANGERS: dict[str, Danger] = {
     "gh": Danger(rf"{_ON_A_FORGE}| secret set ", "changes what is on GitHub"),
     **_all("glab hub tea", _ON_A_FORGE, "changes what is on the server"),
     **_all(
-        "terraform tofu pulumi cdk terragrunt", r" (destroy|apply|up|deploy|import|(state|stack) rm"
-        r"|state (push|delete)|force-unlock|workspace delete) ", "changes machines",
+        "terraform tofu pulumi cdk cdktf terragrunt helmfile", r" (destroy|apply|sync|up|deploy|import"
+        r"|(state|stack) rm|state (push|delete)|force-unlock|workspace delete) ", "changes machines",
     ),
     **_all(
         "kubectl oc", rf"{_FOR_REAL}.* (delete|drain|replace|apply|scale|patch|exec|edit|cordon|taint"
@@ -155,7 +163,8 @@ DANGERS: dict[str, Danger] = {
     ),
     **_all(
         "fly flyctl heroku vercel netlify railway wrangler firebase supabase doctl linode-cli hcloud eksctl sam"
-        " serverless sls vagrant multipass virsh lxc incus minikube kind k3d colima bq mc s3cmd b2 rclone",
+        " serverless sls sst argocd flux skaffold vagrant multipass virsh lxc incus minikube kind k3d colima bq mc"
+        " s3cmd b2 rclone",
         r" (\S+:)?(delete|del|destroy|remove|rm|rb|purge|undefine)([:-]\S*)? ",
         "deletes machines, services or their data",
     ),
@@ -246,6 +255,14 @@ class Cwd(msgspec.Struct, frozen=True):
     """Temporary files and folders that commands of the session have made."""
 
 
+def is_said(pattern: str, arguments: Sequence[str]) -> bool:
+    """Return True if a pattern of one of these tables is found in arguments, joined and surrounded by spaces. Text
+    with spaces in an argument can match, but it is no option that makes the command harmless."""
+    line = f" {' '.join(arguments)} "
+    single = " ".join(["", *("_".join(re.split(r"\s", word)) for word in arguments), ""])
+    return any(re.search(pattern, each) for each in dict.fromkeys((line, single)))
+
+
 def destroys(command: SimpleCommand, place: Cwd) -> str:
     """Return why a normalized simple command needs approval in every mode; empty if no reason is known."""
     for name in command.assigns:
@@ -257,7 +274,7 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
     line = f" {' '.join(args)} "
     danger = DANGERS.get(name.split(".")[0] if name.startswith("mkfs") else name)
     clears = name == "find" and leftovers(command.words[1:])
-    if danger is not None and not clears and re.search(danger.words, line):
+    if danger is not None and not clears and is_said(danger.words, args):
         return f"`{name}` {danger.why}"
     if why := empties(name, command, place.read):
         return why
@@ -280,7 +297,7 @@ def loses(command: SimpleCommand, read: Callable[[str], str]) -> bool:
         return False
     line = f" {' '.join(args)} "
     danger = DANGERS.get(name)
-    if danger and danger.why != _LATER and re.search(danger.words, line) and not re.match(_ADDS, line):
+    if danger and danger.why != _LATER and is_said(danger.words, args) and not re.match(_ADDS, line):
         return True
     if name in _REMOVES and command.has_unseen_words:
         return True
@@ -367,7 +384,7 @@ def _discards(command: SimpleCommand, args: list[str]) -> str:
     if any(re.match(rf"(?i){_SETTINGS}", setting) for setting in git_settings(command)):
         return "`git -c` sets a program to be run, or what is pushed"
     discards = DISCARDS.get(args[0]) if args else None
-    if discards is not None and re.search(discards, f" {' '.join(args[1:])} "):
+    if discards is not None and is_said(discards, args[1:]):
         if args[0] == "config":
             return "`git config` sets a program to be run, or what is pushed"
         return f"`git {args[0]}` may discard uncommitted work or rewrite history"

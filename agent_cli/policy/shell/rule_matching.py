@@ -300,6 +300,8 @@ _NEVER = frozenset(
 """Programs whose next call may do something entirely different."""
 _ACTIVATES = lazy_regex(r"(?:source|\.) [\w./-]*\bbin/activate")
 """The usual first command of a line in a Python project."""
+_DIVERTS = lazy_regex(r"-[a-zA-Z#0-9]*[Kx].*|--(?:config|\w*proxy|socks|connect-to|resolve|next).*")
+"""Options with which curl does what a file says, or reaches other servers under the name of this machine."""
 _MOST_GRANTS = 4
 _CODE = lazy_regex(r"-[a-zA-Z]*[ceErpS]\b.*|--(eval|print|exec|execute|command|expression)(=.*)?|eval|-|-c.+|-e.+")
 
@@ -325,7 +327,8 @@ def _own_grant(command: SimpleCommand) -> str:
     name = program(command)
     wrapper = WRAPPERS.get(name)
     text = " ".join(command.argv)
-    is_other = name in _NEVER and not _ACTIVATES.fullmatch(text) and not (name == "curl" and is_at_home(command))
+    is_here = name == "curl" and is_at_home(command) and not any(map(_DIVERTS.fullmatch, command.argv))
+    is_other = name in _NEVER and not _ACTIVATES.fullmatch(text) and not is_here
     if is_other or (wrapper and not wrapper.verbs and not wrapper.is_loose):
         return ""
     match = re.fullmatch(_PREFIXES, text)

@@ -4,11 +4,12 @@ reading a secret file."""
 import re
 
 from ..rules.path_verdict import Policy
+from .destructive import is_said
 from .parser import SimpleCommand, Unsure, Word
 from .rule_matching import allowing_rule
 from .wrappers import normalize
 
-_COMPOSED = r" (config|convert) (?!.*(--(services|quiet|images|volumes|profiles|no-interpolate)|-q) )"
+_COMPOSED = r" (config|convert) (?!(.* )?(--(services|quiet|images|volumes|profiles)|-q) )"
 """The settings of containers with the values of `.env` in them."""
 _SECRETS: dict[str, str] = {
     "gh": r" auth (token|git-credential) | auth status .*(-t|--show-token) ",
@@ -40,7 +41,12 @@ _SECRETS: dict[str, str] = {
     "doppler": r" secrets (?!(set|delete|upload|notes) )| configs tokens create ",
     "infisical": r" (secrets (?!(set|delete) )|export )",
     "heroku": r" (auth:token|config(:get)?|pg:credentials:url) ",
-    **dict.fromkeys(["docker", "podman"], rf" compose (.* )?{_COMPOSED[1:]}"),
+    **dict.fromkeys(
+        ["docker", "podman"], rf" compose (.* )?{_COMPOSED[1:]}| stack config | secret inspect .*--showsecret"
+    ),
+    **dict.fromkeys(["dotenv", "dotenvx"], " (get|list) "),
+    **dict.fromkeys(["age", "rage"], " (-d|--decrypt) "),
+    "rclone": " config (show|dump) ",
     **dict.fromkeys(["docker-compose", "podman-compose"], _COMPOSED),
     **dict.fromkeys(
         ["terraform", "tofu", "terragrunt"],
@@ -49,7 +55,7 @@ _SECRETS: dict[str, str] = {
     "systemctl": " show-environment ",
     "stripe": " config (.* )?--list ",
     "netlify": " env:(list|get) ",
-    "railway": " variables? (?!.*--set)",
+    "railway": " variables? (?!(.* )?--set)",
     "firebase": " functions:(config:get|secrets:access) ",
     **dict.fromkeys(["neon", "neonctl"], " connection-string "),
     **dict.fromkeys(["fly", "flyctl"], r" (auth token|tokens create) "),
@@ -74,11 +80,10 @@ def prints_secret(command: SimpleCommand) -> bool:
         name, *arguments = normalize(command) or ("",)
     except Unsure:
         return False
-    line = f" {' '.join(arguments)} "
     if re.fullmatch(_HELPER, name):  # looks at nothing behind its verb
-        return " get " in line
-    is_help = " --help " in line or line.startswith(" help ")
-    return not is_help and re.search(_SECRETS.get(name, "(?!)"), line) is not None
+        return "get" in arguments
+    is_help = "--help" in arguments or arguments[:1] == ["help"]
+    return not is_help and is_said(_SECRETS.get(name, "(?!)"), arguments)
 
 
 def secret_is_granted(command: SimpleCommand, policy: Policy) -> bool:

@@ -62,12 +62,12 @@ _LONGEST = 20_000
 
 def may_destroy(line: str, read: Callable[[str], str]) -> bool:
     """Return True if a line looks destructive; `read` returns the text of a small file."""
-    return _is_catastrophe(line) or _runs(line, lambda command: loses(command, read), 0)
+    return _is_catastrophe(line) or _runs(line, lambda command: loses(command, read), 0, {})
 
 
 def may_print_secret(line: str) -> bool:
     """Return True if a line looks as if it prints a secret."""
-    return _runs(line, prints_secret, 0)
+    return _runs(line, prints_secret, 0, {})
 
 
 def input_destroys(command: str, text: str, read: Callable[[str], str]) -> bool:
@@ -83,14 +83,18 @@ def _is_catastrophe(line: str) -> bool:
     return bool(re.search(_CATASTROPHE, line + " ")) or bool(re.search(_FED, line) and re.search(DROPS, line))
 
 
-def _runs(line: str, matches: Callable[[SimpleCommand], bool], depth: int) -> bool:
-    """Return True if a line runs a command that `matches`, in a shell that it starts too."""
+def _runs(line: str, matches: Callable[[SimpleCommand], bool], depth: int, seen: dict[str, int]) -> bool:
+    """Return True if a line runs a command that `matches`, in a shell that it starts too. `seen` has the depth of
+    the lines looked at: the ends of a line are found in each other again and again."""
+    if seen.get(line, depth + 1) <= depth:
+        return False
+    seen[line] = depth
     for command in _commands(_without_documents(line)[:_LONGEST]):
         found, texts = _with_started(command)
         texts += [_INNER.split(word, maxsplit=1)[-1] for word in command.argv if _INNER.search(word)]
         if any(map(matches, found)):
             return True
-        if depth < _DEEPEST and any(_runs(text, matches, depth + 1) for text in texts):
+        if depth < _DEEPEST and any(_runs(text, matches, depth + 1, seen) for text in texts):
             return True
     return False
 

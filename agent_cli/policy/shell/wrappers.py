@@ -278,7 +278,7 @@ def started_by(command: SimpleCommand) -> Iterator[SimpleCommand]:
     words = [word.text for word in rest]
     is_found = False
     for at, word in enumerate(words):
-        if word.startswith("-") or re.fullmatch(_ASSIGNMENT, word) or (is_found and words[at - 1] != "--"):
+        if (is_found and words[at - 1] != "--") or word.startswith("-") or re.fullmatch(_ASSIGNMENT, word):
             continue
         is_line = " " in word
         yield msgspec.structs.replace(

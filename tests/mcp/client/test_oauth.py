@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from agent_cli.mcp.client.oauth import _SCOPE
 from agent_cli.mcp.client.redirect import RedirectListener
 from agent_cli.mcp.client.tokens import TokenStore
 from agent_cli.mcp.types.client import LoginNeeded, ServerError
 from agent_cli.mcp.types.definition import OAuthSettings, ServerDefinition
+from tests.costs import assert_linear
 
 from .oauth_server import Browser, OAuthServer, oauth_server
 from .world import Answers, Lab
@@ -195,6 +197,11 @@ async def test_the_settings_of_the_user_are_used(server: OAuthServer, tokens: To
 async def test_a_client_is_registered_for_the_scopes_of_the_user(server: OAuthServer, tokens: TokenStore) -> None:
     browser = await logged_in(server, tokens, oauth=OAuthSettings(scopes=("read", "write")))
     assert server.registrations[0]["scope"] == browser.query["scope"] == "read write"
+
+
+def test_the_demand_of_a_server_is_read_in_time_linear_in_its_length() -> None:
+    assert _SCOPE.sub("", 'Bearer realm="x",  scope="a b", error=y') == 'Bearer realm="x", error=y'
+    assert_linear(lambda count: _SCOPE.sub("", "Bearer" + " " * count), 1_000)
 
 
 async def test_each_login_registers_a_client_as_the_server_may_have_forgotten_one(

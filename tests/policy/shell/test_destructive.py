@@ -21,6 +21,12 @@ DELETES = (
     "kubectl set image deploy/x a=b", "kubectl apply --dry-run=none -f x", "ansible-playbook site.yml", "ansible all -a reboot",
     "ansible all -m shell -a 'reboot'", "gh secret set X", "gh api -X PUT repos/a/b/pulls/1/merge", "gh api --method PATCH repos/a/b",
     "terraform state push x", "tofu force-unlock x", "pulumi state delete x",
+    "helm upgrade x . --description 'a --dry-run b'", "helm upgrade x . --description --dry-run", "kubectl delete ns x --dry-run=client --dry-run=none",
+    "kubectl exec p -- rm -rf /data --dry-run", "kubectl exec p rm /data --dry-run", "kubectl delete ns -- x --dry-run=client",
+    "kubectl apply -f x --field-manager --dry-run=client", "ansible all -m shell -a 'reboot # -m ping '", "ansible all -m ping -m shell -a reboot",
+    "ansible all -m ping -bmshell -a reboot", "ansible all -m debug -a 'msg={{ lookup(\"pipe\", \"x\") }}'", "ansible-playbook a.yml -e 'x= --check '",
+    "helmfile -e prod apply", "helmfile sync", "cdktf destroy", "argocd app delete x", "flux delete ks x", "sst remove", "systemctl stop nginx status", "systemctl -q stop status", "systemctl -H status stop x", "service nginx stop status",
+    "git config alias.x 'a' ' --get '",
 )  # fmt: skip
 STAYS = (
     "terraform state list", "terraform plan", "gh api repos/a/b", "glab mr list", "aws s3 sync . s3://x", "gsutil rsync -r a-d gs://x",
@@ -31,6 +37,9 @@ STAYS = (
     "kubectl config set-context --current --namespace=a", "ansible-playbook --syntax-check site.yml", "ansible-playbook site.yml --check --diff",
     "ansible all -m ping", "ansible all -m ansible.builtin.setup", "ansible --version", "gh secret list", "gh api graphql -f query=x",
     "kubectl diff -f x", "terraform state pull",
+    "helm upgrade --install --dry-run x .", "helm upgrade x . --set a=b --dry-run", "kubectl delete -f x --dry-run=server", "kubectl drain n --ignore-daemonsets --dry-run",
+    "ansible -i hosts web -m ping -u root -b", "ansible all --module-name=stat -a path=/etc/hosts", "systemctl --user status x", "systemctl -n 5 status x",
+    "systemctl --no-pager list-units", "service nginx status", "helmfile diff", "ansible web -m ping --limit x --user=y", "argocd app list", "flux get ks",
 )  # fmt: skip
 
 

@@ -27,12 +27,15 @@ PRINT = (
     "terraform output -raw api_key", "tofu -chdir=a output -json Secret", "systemctl --user show-environment", "stripe config --list",
     "netlify env:get A", "railway variables", "firebase functions:secrets:access A", "neonctl connection-string main", "heroku pg:credentials:url",
     "az webapp config appsettings list -n x", "az acr login -n x --expose-token",
+    "docker compose config -o 'x --services '", "docker compose config -o 'x -q'", "docker compose config --no-interpolate", "dotenv -f .env.x list", "npx dotenvx get A",
+    "docker stack config -c x.yml", "podman secret inspect --showsecret x", "rclone config dump", "age -d -i key x.age", "railway variables -e 'x --set'",
+    "aws secretsmanager get-secret-value --secret-id x --query 'a --help b'",
 )  # fmt: skip
 DO_NOT = (
     "gh auth status", "gh pr list", "git status", "aws configure get region", "aws s3 ls", "kubectl config view", "kubectl get secrets", "pass ls",
     "aws ecr get-login-password | docker login --password-stdin x", "gcloud config list", "vault status", "security list-keychains", "heroku ps",
     "gh auth token --help", "echo gh auth token", "rg 'gh auth token' docs", "X=$(git rev-parse HEAD)", "git credential approve",
-    "kubectl create secret generic x", "kubectl get pods -o=yaml", "kubectl get externalsecrets -o=yaml", "pulumi config",
+    "kubectl create secret generic x", "dotenv run -- make", "podman secret inspect x", "rclone config file", "age -r x a", "kubectl get pods -o=yaml", "kubectl get externalsecrets -o=yaml", "pulumi config",
     "gh help auth token", "chamber list x",
     "docker compose config -q", "docker compose config --services", "docker-compose config --quiet", "docker config ls", "docker compose ps",
     "terraform output -raw url", "terraform output -json", "systemctl status x", "stripe listen", "netlify env:set A b", "railway variables --set A=b",

@@ -62,7 +62,7 @@ def test_a_command_to_approve_is_shown_as_it_is() -> None:
     shown, why = calls.approval_content(approval(command), "/work")
     assert shown["content"]["text"] == "````\necho __x__ <!-- ; rm -r *a*\n# --> ```\n^[[2K\n````"
     reason = "Asked because: it changes __init__.py (mode ask)\nIt runs in src, outside the sandbox"
-    more = "A hook changed it:\n-python3\n+rm\nIts output ended with:\nx\nRead-only file system"
+    more = "A hook changed it:\n-python3\n+rm\nIts output ended with:\n    x\n    Read-only file system"
     assert why["content"]["text"] == f"```\n{reason}\n{more}\n```"
 
 

@@ -10,6 +10,7 @@ from agent_cli import __version__
 from agent_cli.model.http_model import NativeModel
 from agent_cli.model.transport.connection_errors import Unreachable
 from agent_cli.model.transport.diagnose import LIMIT_S, HopResult, Target, list_path, walk
+from agent_cli.model.transport.error_redaction import ErrorRedactor
 from agent_cli.model.transport.errors import explain
 from agent_cli.model.types.provider_table import Route
 from agent_cli.protocol.json_text import decode_json
@@ -36,9 +37,11 @@ async def examine(route: Route, model: NativeModel) -> AsyncGenerator[Finding, N
     common = {"user-agent": f"agent-cli/{__version__}", "accept": "application/json"}
     headers = {**common, **dialect.headers(), **{name.lower(): value for name, value in route.headers.items()}}
     target = Target(route.base_url, list_path(dialect.path), headers)
+    masked = ErrorRedactor(route).masked
     async with aclosing(walk(target, min(LIMIT_S, route.timeouts.connect_s))) as steps:
         async for step in steps:
-            yield _finding(step, route)
+            finding = _finding(step, route)
+            yield msgspec.structs.replace(finding, text=masked(finding.text), todo=masked(finding.todo))
 
 
 def _finding(step: HopResult, route: Route) -> Finding:

@@ -236,6 +236,14 @@ def test_what_the_server_says_to_the_key(world: World, head: str, code: int, wor
     assert done.code == code and f"\n{words}" in done.out
 
 
+@pytest.mark.parametrize("head", ["401 Unauthorized", "302 Found\r\nlocation: https://x/v1?key=planted-key-1"])
+def test_the_key_is_not_shown_when_the_server_repeats_it(world: World, head: str) -> None:
+    with running(_Answers(head, '{"error": {"message": "wrong key: planted-key-1"}}')) as port:
+        env = {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "OPENAI_API_KEY": "planted-key-1"}
+        done = world.run("doctor", env=env)
+    assert "\nFAIL  http: OpenAI " in done.out and "planted-key-1" not in done.out + done.err
+
+
 def test_what_a_server_says_cannot_control_the_terminal(world: World) -> None:
     with running(
         _Answers("500 Oops", '{"error": {"message": "a\\u001b]0;title\\u0007b\\nok    model: fine"}}')
