@@ -92,13 +92,9 @@ def _is_all(rule: Rule, part: "SimpleCommand") -> bool:
 
 
 def _is_as_started(action: RunCommand, root: str) -> bool:
-    from .shell import destructive
+    from .rules.dangers import may_change_what_runs
 
-    return (
-        action.cwd == root
-        and not action.functions
-        and not any(map(destructive.may_change_what_runs, action.altered))
-    )
+    return action.cwd == root and not action.functions and not any(map(may_change_what_runs, action.altered))
 
 
 def _covers(rule: Rule, action: Action, root: str) -> int:

@@ -1,4 +1,4 @@
-"""Tables of commands that undo cannot revert, or that plant something to run later. They ask in every mode. All
+"""Find commands that undo cannot revert, or that plant something to run later: they ask in every mode. All
 functions expect normalized commands: without wrappers, `/usr/bin/` and git's global options."""
 
 import re
@@ -10,6 +10,7 @@ from agent_cli.protocol.actions import Reach
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
+from ..rules.dangers import ADDS, DANGERS, DISCARDS, LATER, RUNNING_SETTINGS, STEERS, is_said
 from ..rules.globs import globs_meet
 from .databases import CLIENTS, DROPS, QUOTE, empties, with_files
 from .parser import SimpleCommand, Unsure, Word, parse
@@ -32,184 +33,6 @@ _START_UP = (
     r"/\.(?:bashrc|bash_\w+|profile|zshrc|zshenv|zprofile|zlogin|kshrc|cshrc|inputrc|gitconfig|npmrc|pypirc|vimrc"
     r"|pythonrc\w*|ssh(?:/.*)?|gnupg(?:/.*)?|config/(?:fish|git|autostart|systemd|nvim)(?:/.*)?|local/bin/.*)"
 )
-_SETTINGS = (
-    r"(?:core\.(?:hookspath|fsmonitor|sshcommand|pager|editor|askpass|gitproxy|attributesfile|worktree)|pager\.\S*"
-    r"|sequence\.editor|gpg\.\S*|credential\.\S*|url\.\S*|protocol\.\S*|safe\.\S*|include(?:if)?\.\S*"
-    r"|init\.templatedir"
-    r"|(?:alias|diff|filter|merge|difftool|mergetool|browser|man|web|tar)\.\S+|submodule\.\S*update"
-    r"|remote\.\S*\.(?:uploadpack|receivepack|vcs|proxy|mirror|push(?!url))|interactive\.difffilter|imap\.tunnel"
-    r"|core\.alternaterefscommand|uploadpack\.packobjectshook|sendemail\.(?:\S*cmd|smtpserver)|lfs\.(?:customtransfer|standalonetransfer|extension)\S*"
-    r"|\S*\.(?:textconv|command|driver|clean|smudge|process|cmd|helper|program))"
-)
-_RUNS_LATER = (
-    r"LD_\w+|DYLD_\w+|PATH|GIT_\w+|PYTHON(?:PATH|HOME|STARTUP|BREAKPOINT)|PERL5\w*|RUBY(?:OPT|LIB)"
-    r"|NODE_(?:OPTIONS|PATH)|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|IFS|CDPATH|\w*EDITOR|VISUAL"
-    r"|\w*PAGER|JAVA_TOOL_OPTIONS|CLASSPATH|SHELL|HOME|SSH_\w+"
-)
-
-_OF_PROJECTS = r"PYTHONPATH|NODE_PATH|RUBYLIB|PERL5LIB|CLASSPATH"
-"""Folders with code of the project. Running the project's tests runs that code anyway, so these ask no more than
-the command would; afterwards no table and no rule applies to programs that heed them."""
-OF_COMMITS = r"GIT_(?:(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|TERMINAL_PROMPT|OPTIONAL_LOCKS|MERGE_AUTOEDIT)"
-_STEERS = rf"(?!(?:{_OF_PROJECTS}|{OF_COMMITS})(?:\+?=|\Z))(?:{_RUNS_LATER})"
-
-_HEEDED = (
-    r"\w*(?:PATH|CONFIG\w*|RC|OPTIONS?|OPTS|FLAGS|HOME|HOOKS?|COMMANDS?|EXEC\w*|PRELOAD|LOADER|WRAPPER"
-    r"|TOOLCHAIN|STARTUP|INIT\w*|EDITOR|PAGER|VIEWER|BROWSER|SHELL|DIRS?|PLUGINS?)|(?:XDG|PYTHON|PIP|RIPGREP"
-    r"|JDK|JAVA|_JAVA|RUSTUP|CARGO|GO|NPM|YARN|COREPACK|LESS|MAN|PERL|RUBY|GEM|BUNDLE|DOCKER|DOTNET|TERMINFO"
-    r"|OPENSSL|CURL|WGET|ASDF|MISE|PYENV|NVM|GREP|HG|SVN|LOC|NLS|GCONV|TMP)_?\w*|NODE_(?!ENV$)\w+"
-)
-"""Variables that tell programs to load, run or read something, and some families of them."""
-
-
-def changes_what_runs(variable: str) -> bool:
-    """Return True if a variable of this name can make harmless programs run others; PATH is handled separately."""
-    return variable != "PATH" and re.fullmatch(_RUNS_LATER, variable) is not None
-
-
-def may_change_what_runs(variable: str) -> bool:
-    """Return True if a variable of this name might make read-only programs run others or read other settings."""
-    return variable != "PATH" and re.fullmatch(f"(?i:{_HEEDED})|{_RUNS_LATER}", variable) is not None
-
-
-class Danger(msgspec.Struct, frozen=True):
-    """A command that asks: `words` is searched for in its arguments, joined and surrounded by spaces."""
-
-    words: str
-    why: str
-
-
-def _all(names: str, words: str, why: str) -> dict[str, Danger]:
-    return dict.fromkeys(names.split(), Danger(words, why))
-
-
-_ON_A_FORGE = r" (delete|create|publish|merge|upload|archive|transfer) | (-X|--method)[ =]?(DELETE|PUT|PATCH) "
-_FOR_REAL = (
-    r"^(?!(?!.*(?: exec | -- | --dry-run=(?!client |server )))(?:.* )?(?:[^\s-]\S*|-[iAR]|--(?:install|wait|debug"
-    r"|force|all|recursive|server-side|create-namespace|ignore-\S+))? --dry-run(?:=client|=server)? )"
-)
-"""No dry run is asked for. As the value of another option, `--dry-run` asks for none."""
-_DOES_MORE = (
-    r"^(?!.* (?:--list-hosts|--help|--version) )(?!(?=.* (?:-m |--module-name[ =]))(?!.*[{(])(?: (?:(?:-m |"
-    r"--module-name[ =])(?:\w+\.)*(?:ping|setup|debug|stat)|(?:-[iulfa] |--(?:limit|user|inventory)[ =])?[^\s-]\S*"
-    r"|-[bKov]+)(?= ))* $)"
-)
-"""Not only modules of Ansible that look, and without templates, which can run anything."""
-_ADDS = r" \S+ (create|publish|merge|upload) | push "
-"""What changes something elsewhere and loses nothing."""
-_LATER = "changes what later commands run"
-DANGERS: dict[str, Danger] = {
-    **_all("sudo doas su pkexec runuser run0", "", "acts as another user"),
-    **_all(
-        "fdisk parted wipefs shred shutdown reboot halt poweroff swapoff losetup cryptsetup mkswap mkfs sgdisk"
-        " blkdiscard lvremove vgremove pvremove mdadm",
-        "", "works on disks or the machine itself",
-    ),
-    "dd": Danger(
-        r"^(?! (?=.*\bcount=\d)(?:(?:if=/dev/(?:zero|u?random)|of=\w[\w./-]*|(?:bs|count|seek)=\d+\w*"
-        r"|(?:status|conv)=\w+) )+$)", "works on disks or fills them",
-    ),
-    **_all(
-        "iptables ip6tables nft ufw umount insmod modprobe rmmod passwd useradd userdel usermod groupadd"
-        " groupdel visudo chsh chfn setcap chroot swapon setenforce apparmor_parser update-grub grub-install", "",
-        "works on the machine itself",
-    ),
-    "mount": Danger(r"^(?!(?: -l| -t \S+)* *$)", "works on the machine itself"),
-    **_all("pkill killall", r" (-u|-U|--e?uid|-g|--group|-v|\.|\.\*) ", "ends every process"),
-    **_all("zfs zpool", " destroy ", "works on disks or the machine itself"),
-    "diskutil": Danger(r"(?i) (erase|partition|reformat|delete)", "works on disks or the machine itself"),
-    "helm": Danger(rf"{_FOR_REAL}.* (install|upgrade|uninstall|delete|rollback|push) ", "changes a cluster"),
-    "ansible-playbook": Danger(
-        r"^(?!.* (-C|--check|--syntax-check|--list-\w+|--help|--version) )", "changes machines"
-    ),
-    "ansible": Danger(_DOES_MORE, "changes machines"),
-    **_all("kill", r" \S.* -1 | -- -1 |(?<! -s)(?<! -n) 1 ", "ends every process"),
-    "agent": Danger(
-        r" config (set|edit|init) | mcp (add|remove|trust|login|logout) "
-        r"| plugin (add|enable|disable|update|remove) ", "changes its own configuration"
-    ),
-    "crontab": Danger(r"^(?! -l $)", "changes what runs by itself"),
-    **_all("at batch launchctl systemd-run", "", "changes what runs by itself"),
-    "systemctl": Danger(
-        r"^(?! (?:-(?:[HMnopt]|-host|-machine) \S+ |-\S+ )*+(status|show(-environment)?|cat|list-\S+|is-\S+) )",
-        "changes services",
-    ),
-    "service": Danger(r"^(?! (\S+ status|--status-all) $)", "changes services"),
-    "history": Danger(" -", "changes the history of the shell"),
-    **_all(
-        "docker podman nerdctl",
-        r" --privileged| (-[a-z]*v|--volume)[ =]?/| --mount \S*(src|source)=/| --(pid|net|network|ipc|userns)"
-        r"[ =]host|docker\.sock| --cap-add| --device| (prune|push) | (volume|stack|service) rm | system reset "
-        r"| (down|rm) (.* )?(-[a-z]*v|--volumes)",
-        "reaches the whole machine, or removes or publishes what undo does not keep",
-    ),
-    **_all(
-        "npm pnpm yarn bun cargo twine gem poetry uv flit hatch pdm lerna vsce",
-        r"^( \S+)? (publish|unpublish|deprecate|upload|yank|push|uninstall-release)( |$)", "publishes",
-    ),
-    "gh": Danger(rf"{_ON_A_FORGE}| secret set ", "changes what is on GitHub"),
-    **_all("glab hub tea", _ON_A_FORGE, "changes what is on the server"),
-    **_all(
-        "terraform tofu pulumi cdk cdktf terragrunt helmfile", r" (destroy|apply|sync|up|deploy|import"
-        r"|(state|stack) rm|state (push|delete)|force-unlock|workspace delete) ", "changes machines",
-    ),
-    **_all(
-        "kubectl oc", rf"{_FOR_REAL}.* (delete|drain|replace|apply|scale|patch|exec|edit|cordon|taint"
-        r"|rollout (undo|restart)|set (image|env|resources|selector)) ", "changes a cluster",
-    ),
-    **_all(
-        "aws gcloud az gsutil", r" (rm|rb|delete\S*|terminate\S*|remove\S*|purge\S*|--delete\S*)"
-        r" | rsync (.* )?-\w*d\w* ", "deletes in the cloud",
-    ),
-    **_all(
-        "fly flyctl heroku vercel netlify railway wrangler firebase supabase doctl linode-cli hcloud eksctl sam"
-        " serverless sls sst argocd flux skaffold vagrant multipass virsh lxc incus minikube kind k3d colima bq mc"
-        " s3cmd b2 rclone",
-        r" (\S+:)?(delete|del|destroy|remove|rm|rb|purge|undefine)([:-]\S*)? ",
-        "deletes machines, services or their data",
-    ),
-    **_all("etcdctl consul vault influx", " (del|delete|destroy|disable) ", "drops data"),
-    **_all("rabbitmqctl", r" (force_)?(reset|delete_\w+|purge_queue) ", "drops data"),
-    **_all("kafka-topics kafka-topics.sh", " --delete ", "drops data"),
-    "migrate": Danger(r" -(path|source|database)\b.* (drop|down) (?!\d)", "drops data"),
-    **_all("dropdb dropuser", "", "drops data"),
-    **_all("docker-compose podman-compose", r" (down|rm) (.* )?(-[a-z]*v|--volumes)", "removes volumes"),
-    **_all("chown chgrp", r" -\w*R| --r", "changes the owner of a whole tree"),
-    "chmod": Danger(r" [ugoa]*[+=][rwxXt]*s| 0*[2467]\d{3} ", "lets a program run as another user"),
-    "rsync": Danger(r" --(del|remove)", "deletes files"),
-    "find": Danger(r" -(delete|fprint\w*|fls) ", "deletes or overwrites what it finds"),
-    **_all("export declare typeset readonly", rf" {_STEERS}=", _LATER),
-    **_all("alias enable", r" \S", _LATER),
-    "direnv": Danger(r"^ (allow|permit|grant|edit) ", _LATER),
-    "mise": Danger(r"^ trust ", _LATER),
-    "trap": Danger(r"^(?! (?:-[lp]+ |- | )(?:[A-Z0-9+-]+ )*$)", _LATER),
-    "hash": Danger(" -[a-z]*p", _LATER),
-}  # fmt: skip
-DISCARDS: dict[str, str] = {
-    "reset": r" --(h|m|k)",
-    "clean": r" (-\w*f|--f)",
-    "checkout": r" (-\w*f\w*|--f\S*|\.|--|:\S*|--pathspec\S*) ",
-    "restore": r"^(?!.* (--st\S*|-S) )| (--w|-\w*W)",
-    "switch": r" (-\w*[fC]|--f|--d\w*-)",
-    "stash": r"^ (drop|clear) ",
-    "filter-branch": "",
-    "rm": r"^(?!(?!.* (-\w*f|--f)).* --cached ).* (\.|\*|\./|:/|/) ",
-    **dict.fromkeys(["fetch", "pull", "ls-remote"], r" ext::"),
-    "clone": r" (-u|-c)| --(upload-p|config|template)| ext::",
-    "push": r" ext::| (-\w*[fd]|--forc|--mir|--del|--pru|\+\S|:\S)",
-    "branch": r" -\w*D|^(?=.* (-\w*d|--de))(?=.* (-\w*f|--f))",
-    "filter-repo": "",
-    "update-ref": "",
-    "gc": r" --prune",
-    "prune": "",
-    "worktree": r"^ remove .*(-f|--f)",
-    "submodule": r"^ deinit .*(-f|--f)",
-    "reflog": r"^ (expire|delete) ",
-    "config": rf"(?i) (?:--)?rename-section |^(?! (?:--(?:global|local|system|worktree) )*(?:--get\S*|--list|-l) )"
-    rf".* {_SETTINGS} \S",
-}
-"""Git verbs and the arguments with which they discard work or plant a program."""
-
 _WRITES: dict[str, str] = {
     **dict.fromkeys("cp install ln rsync scp".split(), "last"),
     **dict.fromkeys(
@@ -255,18 +78,10 @@ class Cwd(msgspec.Struct, frozen=True):
     """Temporary files and folders that commands of the session have made."""
 
 
-def is_said(pattern: str, arguments: Sequence[str]) -> bool:
-    """Return True if a pattern of one of these tables is found in arguments, joined and surrounded by spaces. Text
-    with spaces in an argument can match, but it is no option that makes the command harmless."""
-    line = f" {' '.join(arguments)} "
-    single = " ".join(["", *("_".join(re.split(r"\s", word)) for word in arguments), ""])
-    return any(re.search(pattern, each) for each in dict.fromkeys((line, single)))
-
-
 def destroys(command: SimpleCommand, place: Cwd) -> str:
     """Return why a normalized simple command needs approval in every mode; empty if no reason is known."""
     for name in command.assigns:
-        if re.fullmatch(_STEERS, name):
+        if re.fullmatch(STEERS, name):
             return f"setting {name} changes what programs run"
     if not command.words:
         return ""
@@ -274,7 +89,7 @@ def destroys(command: SimpleCommand, place: Cwd) -> str:
     line = f" {' '.join(args)} "
     danger = DANGERS.get(name.split(".")[0] if name.startswith("mkfs") else name)
     clears = name == "find" and leftovers(command.words[1:])
-    if danger is not None and not clears and is_said(danger.words, args):
+    if danger is not None and not clears and danger.is_in(args):
         return f"`{name}` {danger.why}"
     if why := empties(name, command, place.read):
         return why
@@ -297,7 +112,7 @@ def loses(command: SimpleCommand, read: Callable[[str], str]) -> bool:
         return False
     line = f" {' '.join(args)} "
     danger = DANGERS.get(name)
-    if danger and danger.why != _LATER and is_said(danger.words, args) and not re.match(_ADDS, line):
+    if danger and danger.why != LATER and danger.is_in(args) and not re.match(ADDS, line):
         return True
     if name in _REMOVES and command.has_unseen_words:
         return True
@@ -362,7 +177,7 @@ def reach_of(command: SimpleCommand, needed: Reach) -> Reach:
     """Return the reach that a destructive command needs. Git's own data and the shell can be changed in a sandbox,
     and a command that only loses something on the network needs no more than that."""
     words = normalize(command)
-    if words and (danger := DANGERS.get(words[0])) and danger.why == _LATER:
+    if words and (danger := DANGERS.get(words[0])) and danger.why == LATER:
         return needed
     if words[:1] == ("git",) and words[1:2] != ("config",) and not git_settings(command) and not command.assigns:
         return needed
@@ -381,7 +196,7 @@ def protected_target(path: str, place: Cwd) -> str:
 
 
 def _discards(command: SimpleCommand, args: list[str]) -> str:
-    if any(re.match(rf"(?i){_SETTINGS}", setting) for setting in git_settings(command)):
+    if any(re.match(rf"(?i){RUNNING_SETTINGS}", setting) for setting in git_settings(command)):
         return "`git -c` sets a program to be run, or what is pushed"
     discards = DISCARDS.get(args[0]) if args else None
     if discards is not None and is_said(discards, args[1:]):

@@ -15,10 +15,11 @@ from agent_cli.protocol.actions import Ask, Reach
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
+from ..rules.dangers import changes_what_runs, may_change_what_runs
 from ..rules.path_verdict import Policy
 from ..rules.rule import Kind, Rule, join_rules, matches_words
-from . import destructive
 from .databases import CLIENTS
+from .destructive import INTERPRETERS
 from .parser import SimpleCommand
 from .readonly_commands import git_extras_are_known
 from .sandbox_needs import is_at_home
@@ -268,7 +269,7 @@ def is_doubtful(part: SimpleCommand, policy: Policy) -> bool:
         return True
     if not names.isdisjoint(policy.shadowed):
         return True
-    return is_redefined(part, policy) or any(map(destructive.may_change_what_runs, policy.altered))
+    return is_redefined(part, policy) or any(map(may_change_what_runs, policy.altered))
 
 
 def is_redefined(part: SimpleCommand, policy: Policy) -> bool:
@@ -276,7 +277,7 @@ def is_redefined(part: SimpleCommand, policy: Policy) -> bool:
     are made to load something. A changed PATH alone, as in a virtual environment, leaves rules in force."""
     if policy.functions and ("*" in policy.functions or program(part) in policy.functions):
         return True
-    return any(map(destructive.changes_what_runs, policy.altered))
+    return any(map(changes_what_runs, policy.altered))
 
 
 def lines_of(text: str) -> tuple[str, ...]:
@@ -334,7 +335,7 @@ def _own_grant(command: SimpleCommand) -> str:
     match = re.fullmatch(_PREFIXES, text)
     if match and not match["prefix"].startswith("make -") and _is_plain(command, f"{match['prefix']} *"):
         return f"shell({match['prefix']} *)" if match["more"] else f"shell({text})"
-    takes_code = name in SHELLS or name in CLIENTS or destructive.INTERPRETERS.fullmatch(name)
+    takes_code = name in SHELLS or name in CLIENTS or INTERPRETERS.fullmatch(name)
     if takes_code and _is_code(command):
         return ""
     if any(re.search(r"[\s*;]", word) or not word for word in command.argv):

@@ -3,8 +3,8 @@ reading a secret file."""
 
 import re
 
+from ..rules.dangers import is_said
 from ..rules.path_verdict import Policy
-from .destructive import is_said
 from .parser import SimpleCommand, Unsure, Word
 from .rule_matching import allowing_rule
 from .wrappers import normalize

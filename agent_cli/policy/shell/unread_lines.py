@@ -9,8 +9,9 @@ from itertools import islice
 
 from agent_cli.protocol.lazy_regex import lazy_regex
 
+from ..rules.dangers import OF_COMMITS
 from .databases import CLIENTS, DROPS, QUOTE
-from .destructive import OF_COMMITS, loses
+from .destructive import loses
 from .parser import SimpleCommand, Unsure, Word
 from .secret_commands import prints_secret
 from .wrappers import SHELLS, all_started_by, program, unwrap

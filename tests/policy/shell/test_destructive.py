@@ -35,11 +35,11 @@ STAYS = (
     "curl -o a https://x.y/a; python3 b.py < a", "mount", "mount | grep work", "mount -l -t ext4",
     "helm template x .", "helm upgrade x . --dry-run", "kubectl apply --dry-run=client -f x", "kubectl rollout status deploy/x",
     "kubectl config set-context --current --namespace=a", "ansible-playbook --syntax-check site.yml", "ansible-playbook site.yml --check --diff",
-    "ansible all -m ping", "ansible all -m ansible.builtin.setup", "ansible --version", "gh secret list", "gh api graphql -f query=x",
+    "ansible all --list-hosts", "ansible --version", "gh secret list", "gh api graphql -f query=x",
     "kubectl diff -f x", "terraform state pull",
     "helm upgrade --install --dry-run x .", "helm upgrade x . --set a=b --dry-run", "kubectl delete -f x --dry-run=server", "kubectl drain n --ignore-daemonsets --dry-run",
-    "ansible -i hosts web -m ping -u root -b", "ansible all --module-name=stat -a path=/etc/hosts", "systemctl --user status x", "systemctl -n 5 status x",
-    "systemctl --no-pager list-units", "service nginx status", "helmfile diff", "ansible web -m ping --limit x --user=y", "argocd app list", "flux get ks",
+    "kubectl delete --ignore-not-found --dry-run=client -f x", "systemctl --user status x", "systemctl -n 5 status x",
+    "systemctl --no-pager list-units", "service nginx status", "helmfile diff", "argocd app list", "flux get ks",
 )  # fmt: skip
 
 
