@@ -26,7 +26,7 @@ _BEFORE = frozenset("! { do then else elif if while until time".split())
 """Words before a command."""
 _RUN = ("run", "foreach")
 """Words of git's before a command: `git bisect run`."""
-_MOST_RUN = 9
+_MOST_RUN = 4
 """Number of such words in a command after which a command is looked for."""
 _HERE_DOCUMENT = lazy_regex(r"<<-?\s{0,9}[\"'\\]?(\w+)")
 _FOLDER = r"(?:/|~/|\$\{?HOME\}?/)[\w./@+-]{1,200}"
