@@ -22,6 +22,10 @@ _MIN_APPLIED_CHARS = 4
 """Minimum number of non-blank characters in a text to count as an edit already applied."""
 
 
+class AmbiguousEditError(ToolError):
+    """The old text occurs several times."""
+
+
 class EditResult(msgspec.Struct, frozen=True):
     """A text after an edit."""
 
@@ -68,7 +72,7 @@ def with_edit(text: str, edit: Edit, words: EditMessages, seek: Seek | None = No
                 return EditResult(text, _already(words.label, line))
             return _edited(view, found, words)
         case search.Several(layer=layer, starts=starts):
-            raise ToolError(_ambiguous(view, starts, layer, words))
+            raise AmbiguousEditError(_ambiguous(view, starts, layer, words))
         case search.Missing() as missing:
             if missing.at is None and (line := _stands_alone(view, old, new)):
                 return EditResult(text, _already(words.label, line))
@@ -227,7 +231,7 @@ def _after_others(error: ToolError, number: int, changed: bool) -> ToolError:
     if not changed:
         return error
     before = "edit 1" if number == 2 else f"edits 1 to {number - 1}"
-    return ToolError(f"{error}\n(Lines are as they would be after {before}, of which nothing was written.)")
+    return type(error)(f"{error}\n(Lines are as they would be after {before}, of which nothing was written.)")
 
 
 def _beside_the_others(text: str, now: str, edit: Edit, words: EditMessages) -> str | None:
