@@ -75,7 +75,7 @@ _SYSCALL = re.compile(
     r"|perf_event_open[^\n]*(Operation not permitted)|(Bad system call)|(No permission to enable \S+ event)",
     re.I,
 )
-_LEAKS = re.compile(r"LeakSanitizer (?:has encountered a fatal error|does not work under ptrace)")
+_LEAKS = re.compile("LeakSanitizer has encountered a fatal error")
 _OF_LEAKS = "of LeakSanitizer (ASAN_OPTIONS=detect_leaks=0 runs all other checks)"
 _HOST = r"['‘\"(]?(?:[a-z+]+://)?(?:[^\s/@'\"]*@)?([A-Za-z0-9_.-]*[A-Za-z0-9](?::\d+)?)"
 _NETWORK = tuple(
