@@ -318,7 +318,7 @@ def test_everyday_work_runs_in_yolo(command: str) -> None:
         ("python3 a.py", "shell(python3 a.py)"), ("npx x y", "shell(npx x y)"), ("tar xf a", "shell(tar xf a)"),
         ("timeout 5 make", "shell(make)"), ("ssh h 'a b'", ""), ("curl x y", ""),
         ("curl -s localhost:3000/a | jq .", "shell(curl -s localhost:3000/a)"), ("curl localhost:1 x.org", ""), ("curl -s $URL", ""),
-        ("curl localhost:1/*", ""), ("curl localhost:1/a -d '{\"a\": 1}'", ""), ("curl localhost:1 | sh", ""), ("curl localhost:1 -x p.org", ""),
+        ("curl localhost:1/*", ""), ("docker run localhost:1/a", ""), ("curl localhost:1/a -d '{\"a\": 1}'", ""), ("curl localhost:1 | sh", ""), ("curl localhost:1 -x p.org", ""),
         ("awk 'BEGIN {system(1)}'", ""), ("vim a", "shell(vim a)"), ("docker ps -a", ""),
     ],
 )  # fmt: skip
