@@ -155,7 +155,7 @@ class _Place(NamedTuple):
         it names: deleting that leaves its target alone."""
         named = word if word[:1] == "~" else os.path.join(self.folder, word)
         parent, name = os.path.split(named)
-        if not parent or name in (".", ".."):
+        if not parent or name == "..":
             return is_inside(self.policy.resolve(named, "/"), self.policy.roots)
         return is_inside(os.path.join(self.policy.resolve(parent, "/"), name), self.policy.roots)
 

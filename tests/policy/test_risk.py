@@ -22,6 +22,7 @@ POLICY = policy()
             f"deletes build below {ROOT}; undo restores it, but for large ignored folders such as node_modules",
         ),
         ("rm -rf ~/x", "deletes ~/x outside the workspace; undo does not restore that"),
+        ("rm -rf ..", "deletes .. outside the workspace; undo does not restore that"),
         ("rm -rf ../x a", "deletes ../x outside the workspace; undo does not restore that"),
         (
             "find . -delete",
@@ -177,6 +178,7 @@ def test_the_whole_workspace_is_restored_wherever_in_it_the_command_runs() -> No
     [
         ("cd link && rm -rf x", "deletes {root}/link/x outside the workspace; undo does not restore that"),
         ("rm -rf link/", "deletes link/ outside the workspace; undo does not restore that"),
+        ("rm -rf link/.", "deletes link/. outside the workspace; undo does not restore that"),
         ("rm -rf link/x", "deletes link/x outside the workspace; undo does not restore that"),
         ("rm -rf link/../x", "deletes link/../x outside the workspace; undo does not restore that"),
         ("rm -rf link/*", "deletes link/* outside the workspace; undo does not restore that"),

@@ -121,7 +121,7 @@ class Hub:
 
     def _copyable(self, opening: Opening) -> Opening:
         """Return an opening that copies an open session of which nothing is saved yet as a new one."""
-        found = self.find(opening.session_id) if opening.fork else None
+        found = self.find(opening.session_id)
         if found is None or (state := found.client.snapshot()).turns or os.path.exists(state.session_path):
             return opening
         return msgspec.structs.replace(opening, session_id="", fork=False)
