@@ -300,7 +300,7 @@ def test_destruction_asks_even_in_yolo(command: str, rules: tuple[str, ...]) -> 
         "chmod -R u+w src", "echo x > a", "tee out", "git commit -m x", "git push", "git branch -d x", "git checkout -b f",
         "git config user.name x", "git config --get alias.x", "npm install", "npm run build", "kill 1234", "kill -1 1234",
         "docker ps", "docker run -v ./a:/a x", "systemctl status x", "crontab -l", "FOO=1 make", "timeout 5 make", "curl x",
-        "curl x | head", "for x in a; do echo x; done", "terraform plan", "echo x | python3 a.py", "find . -exec grep x {} \\;",
+        "curl x | head", "echo curl | python3 -", "bash -c 'curl x > a'; python3 - < a", "for x in a; do echo x; done", "terraform plan", "echo x | python3 a.py", "find . -exec grep x {} \\;",
     ],
 )  # fmt: skip
 def test_everyday_work_runs_in_yolo(command: str) -> None:

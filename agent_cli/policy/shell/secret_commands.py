@@ -8,7 +8,7 @@ from .parser import SimpleCommand, Unsure, Word
 from .rule_matching import allowing_rule
 from .wrappers import normalize
 
-_COMPOSED = r" (config|convert) (?!.*(--(services|quiet|images|volumes|profiles|no-interpolate)|-q) )"
+_COMPOSED = r" (config|convert) (?!.*(--(services|quiet|images|volumes|profiles)|-q) )"
 """The settings of containers with the values of `.env` in them."""
 _SECRETS: dict[str, str] = {
     "gh": r" auth (token|git-credential) | auth status .*(-t|--show-token) ",

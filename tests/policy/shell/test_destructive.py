@@ -18,7 +18,7 @@ DELETES = (
     "rabbitmqctl delete_queue x", "kafka-topics.sh --delete --topic x", "zfs destroy x", "lvremove x", "diskutil eraseDisk x", "direnv allow", "mise trust",
     "mount -t tmpfs none x", "mount -a", "mount -o remount,rw /", "mount x",
     "helm upgrade --install x .", "helm -n a install x .", "kubectl rollout undo deploy/x", "kubectl -n a edit deploy x", "kubectl cordon n",
-    "kubectl set image deploy/x a=b", "kubectl apply --dry-run=none -f x", "ansible-playbook site.yml", "ansible all -a reboot",
+    "kubectl taint nodes n a=b:NoSchedule", "kubectl rollout restart deploy/x", "kubectl set image deploy/x a=b", "kubectl apply --dry-run=none -f x", "ansible-playbook site.yml", "ansible all -a reboot",
     "ansible all -m shell -a 'reboot'", "gh secret set X", "gh api -X PUT repos/a/b/pulls/1/merge", "gh api --method PATCH repos/a/b",
     "terraform state push x", "tofu force-unlock x", "pulumi state delete x",
 )  # fmt: skip
@@ -27,9 +27,9 @@ STAYS = (
     "fly deploy", "heroku ps", "vercel --prod", "firebase deploy", "wrangler dev", "supabase db push", "vagrant up",
     "minikube start", "rclone copy a r:x", "etcdctl get x", "zfs list", "migrate -path x up", "docker stack ls", "grep -n rm /etc/hosts",
     "curl -o a https://x.y/a; python3 b.py < a", "mount", "mount | grep work", "mount -l -t ext4",
-    "helm template x .", "helm upgrade x . --dry-run", "kubectl apply --dry-run=client -f x", "kubectl rollout status deploy/x",
+    "helm template x .", "helm upgrade x . --dry-run", "helm upgrade x . --dry-run=server", "kubectl apply --dry-run=client -f x", "kubectl rollout status deploy/x",
     "kubectl config set-context --current --namespace=a", "ansible-playbook --syntax-check site.yml", "ansible-playbook site.yml --check --diff",
-    "ansible all -m ping", "ansible all -m ansible.builtin.setup", "ansible --version", "gh secret list", "gh api graphql -f query=x",
+    "ansible all -m ping", "ansible all --module-name=stat -a path=x", "ansible-playbook -C site.yml", "ansible all -m ansible.builtin.setup", "ansible --version", "gh secret list", "gh api graphql -f query=x",
     "kubectl diff -f x", "terraform state pull",
 )  # fmt: skip
 
