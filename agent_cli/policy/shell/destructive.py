@@ -84,7 +84,7 @@ def _all(names: str, words: str, why: str) -> dict[str, Danger]:
 
 
 _ON_A_FORGE = r" (delete|create|publish|merge|upload|archive|transfer) | (-X|--method)[ =]?(DELETE|PUT|PATCH) "
-_FOR_REAL = r"^(?!.* --dry-run(=client|=server)? )"
+_NO_DRY_RUN = r"^(?!.* --dry-run(=client|=server)? )"
 _ADDS = r" \S+ (create|publish|merge|upload) | push "
 """What changes something elsewhere and loses nothing."""
 _LATER = "changes what later commands run"
@@ -108,7 +108,7 @@ DANGERS: dict[str, Danger] = {
     **_all("pkill killall", r" (-u|-U|--e?uid|-g|--group|-v|\.|\.\*) ", "ends every process"),
     **_all("zfs zpool", " destroy ", "works on disks or the machine itself"),
     "diskutil": Danger(r"(?i) (erase|partition|reformat|delete)", "works on disks or the machine itself"),
-    "helm": Danger(rf"{_FOR_REAL}.* (install|upgrade|uninstall|delete|rollback|push) ", "changes a cluster"),
+    "helm": Danger(rf"{_NO_DRY_RUN}.* (install|upgrade|uninstall|delete|rollback|push) ", "changes a cluster"),
     "ansible-playbook": Danger(
         r"^(?!.* (-C|--check|--syntax-check|--list-\w+|--help|--version) )", "changes machines"
     ),
@@ -146,7 +146,7 @@ DANGERS: dict[str, Danger] = {
         r"|state (push|delete)|force-unlock|workspace delete) ", "changes machines",
     ),
     **_all(
-        "kubectl oc", rf"{_FOR_REAL}.* (delete|drain|replace|apply|scale|patch|exec|edit|cordon|taint"
+        "kubectl oc", rf"{_NO_DRY_RUN}.* (delete|drain|replace|apply|scale|patch|exec|edit|cordon|taint"
         r"|rollout (undo|restart)|set (image|env|resources|selector)) ", "changes a cluster",
     ),
     **_all(

@@ -8,7 +8,7 @@ from .parser import SimpleCommand, Unsure, Word
 from .rule_matching import allowing_rule
 from .wrappers import normalize
 
-_COMPOSED = r" (config|convert) (?!.*(--(services|quiet|images|volumes|profiles)|-q) )"
+_COMPOSE_CONFIG = r" (config|convert) (?!.*(--(services|quiet|images|volumes|profiles)|-q) )"
 """The settings of containers with the values of `.env` in them."""
 _SECRETS: dict[str, str] = {
     "gh": r" auth (token|git-credential) | auth status .*(-t|--show-token) ",
@@ -40,8 +40,8 @@ _SECRETS: dict[str, str] = {
     "doppler": r" secrets (?!(set|delete|upload|notes) )| configs tokens create ",
     "infisical": r" (secrets (?!(set|delete) )|export )",
     "heroku": r" (auth:token|config(:get)?|pg:credentials:url) ",
-    **dict.fromkeys(["docker", "podman"], rf" compose (.* )?{_COMPOSED[1:]}"),
-    **dict.fromkeys(["docker-compose", "podman-compose"], _COMPOSED),
+    **dict.fromkeys(["docker", "podman"], rf" compose (.* )?{_COMPOSE_CONFIG[1:]}"),
+    **dict.fromkeys(["docker-compose", "podman-compose"], _COMPOSE_CONFIG),
     **dict.fromkeys(
         ["terraform", "tofu", "terragrunt"],
         r"(?i) output (.* )?(?!-)\S*(passw|secret|token|credential|(private|access|api)_?key)\S* ",

@@ -112,9 +112,9 @@ _ANYWAY: Mapping[str, tuple[Any, ...]] = {
     "expectedreplacements": (1,),
 }
 """Values with which an argument of another agent asks for what ours does anyway: no limit, line numbers."""
-_FOLDERS = frozenset({"workdir", "cwd", "dirpath", "directory"})
+_WORKDIRS = frozenset({"workdir", "cwd", "dirpath", "directory"})
 """Arguments for the folder of a single command."""
-_NOT_ONE_UNIT = re.compile(r"[;\n#]|\|\||(?<![&>])&(?![&>])|\\$")
+_NOT_AFTER_CD = re.compile(r"[;\n#]|\|\||(?<![&>])&(?![&>])|\\$")
 """What a command line has that is more than commands joined by `&&` and `|`, so that `cd` cannot begin it."""
 
 
@@ -216,11 +216,11 @@ def _question(questions: Any) -> dict[str, Any]:
 
 def _in_folder(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments with a command that changes to its folder, where the form of the line allows that."""
-    folders = [key for key in arguments if plain_name(key) in _FOLDERS]
+    folders = [key for key in arguments if plain_name(key) in _WORKDIRS]
     match [arguments.get("command"), *(arguments[key] for key in folders)]:
         case [str() as command, "" | "."]:
             pass
-        case [str() as line, str() as folder] if not _NOT_ONE_UNIT.search(line):
+        case [str() as line, str() as folder] if not _NOT_AFTER_CD.search(line):
             command = f"(cd {shlex.quote(folder)} && {line})"
         case _:
             return arguments
