@@ -11,7 +11,7 @@ import msgspec
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.workspace.paths import Resolved
 
-from ..kit.base import ToolError
+from ..kit.base import AmbiguousEditError, ToolError
 from ..kit.output import counted
 
 if TYPE_CHECKING:
@@ -109,8 +109,6 @@ def _edited_cells(text: str, edit: "Callable[[str], EditResult]") -> "EditResult
     Raises:
         ToolError: it fits several places in the cells.
     """
-    from .replace_text import AmbiguousEditError
-
     document = json.loads(text)
     found = _INDENT.match(text)
     layouts = [

@@ -14,16 +14,12 @@ from agent_cli.workspace.editing.normalize import TYPOGRAPHIC, typography
 from agent_cli.workspace.editing.three_way import merge_texts
 from agent_cli.workspace.editing.transplant import changes
 
-from ..kit.base import ToolError
+from ..kit.base import AmbiguousEditError, ToolError
 from .elision_check import PROSE_SUFFIXES
 from .file_change import Edit, edit_label
 
 _MIN_APPLIED_CHARS = 4
 """Minimum number of non-blank characters in a text to count as an edit already applied."""
-
-
-class AmbiguousEditError(ToolError):
-    """The old text occurs several times."""
 
 
 class EditResult(msgspec.Struct, frozen=True):
