@@ -59,8 +59,8 @@ class Recovery:
         """Leave out the images of the message that has the most data, from now on. Return False if there are
         none."""
         messages = [each for each in self._session.visible() if not isinstance(each, AssistantMessage)]
-        largest = max(messages, key=_image_chars, default=None)
-        if largest is None or not largest.images:
+        largest = max(messages, key=_image_chars)
+        if not largest.images:
             return False
         self._session.append(
             Quarantined(

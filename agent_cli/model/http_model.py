@@ -127,7 +127,9 @@ class NativeModel:
         for _ in range(_MOST_FALLBACKS):
             learned = self._recall()
             in_words = needs_text(learned, self.info)
-            written = self.dialect.write(as_text(request) if in_words else request, self._probe.sighted(learned))
+            written = self.dialect.write(
+                as_text(request) if in_words else request, self._probe.effective_limits(learned)
+            )
             if notice := self._probe.pictures_left_out(request, learned):
                 yield notice
             finder = _call_finder(request) if in_words or self._route.quirks.text_calls else None

@@ -154,8 +154,8 @@ class _Place(NamedTuple):
         """Return True if a word names something in the workspace. Links on the way to it count, but not one that
         it names: deleting that leaves its target alone."""
         named = word if word[:1] == "~" else os.path.join(self.folder, word)
-        parent, name = os.path.split(named.rstrip("/") or named)
-        if not parent or name in ("", ".", ".."):
+        parent, name = os.path.split(named)
+        if not parent or name == "..":
             return is_inside(self.policy.resolve(named, "/"), self.policy.roots)
         return is_inside(os.path.join(self.policy.resolve(parent, "/"), name), self.policy.roots)
 

@@ -75,8 +75,8 @@ _SYSCALL = re.compile(
     r"|perf_event_open[^\n]*(Operation not permitted)|(Bad system call)|(No permission to enable \S+ event)",
     re.I,
 )
-_LEAKS = re.compile(r"LeakSanitizer (?:has encountered a fatal error|does not work under ptrace)")
-_OF_LEAKS = "of LeakSanitizer (ASAN_OPTIONS=detect_leaks=0 runs all other checks)"
+_LEAK_CHECK_FAILED = re.compile("LeakSanitizer has encountered a fatal error")
+_LEAK_CHECK = "of LeakSanitizer (ASAN_OPTIONS=detect_leaks=0 runs all other checks)"
 _HOST = r"['‘\"(]?(?:[a-z+]+://)?(?:[^\s/@'\"]*@)?([A-Za-z0-9_.-]*[A-Za-z0-9](?::\d+)?)"
 _NETWORK = tuple(
     re.compile(pattern, re.I)
@@ -158,9 +158,9 @@ def detect_denied_part(
     output: str, confinement: Confinement, cwd: str, may: Callable[[str, int], bool] = os.access
 ) -> Denial | None:
     """Return what the sandbox denied to a part of a command that succeeded. Only an error that names the
-    file counts, and the end of a program by LeakSanitizer, which says so in words of its own."""
-    if _LEAKS.search(output[-_LAST_BYTES:]):
-        return Denial("syscall", _OF_LEAKS)
+    file counts, or LeakSanitizer's own message that it cannot run."""
+    if _LEAK_CHECK_FAILED.search(output[-_LAST_BYTES:]):
+        return Denial("syscall", _LEAK_CHECK)
     said = output[-_LAST_BYTES:].lower()
     if not any(word in said for word in _OF_FILES):
         return None
@@ -175,8 +175,8 @@ def _lines(output: str) -> list[str]:
 def _call(exit_code: int, text: str) -> Denial | None:
     if exit_code == _KILLED_FOR_A_CALL:
         return Denial("syscall")
-    if _LEAKS.search(text):
-        return Denial("syscall", _OF_LEAKS)
+    if _LEAK_CHECK_FAILED.search(text):
+        return Denial("syscall", _LEAK_CHECK)
     if found := _SYSCALL.search(text):
         return Denial("syscall", found.group(0).strip()[:120])
     if found := _NAMESPACE.search(text):

@@ -21,7 +21,7 @@ def placeholder(message: Message, reason: str) -> Message:
 
 def without_images(message: Message, reason: str) -> Message:
     """Return a message without its images, with a note in their place."""
-    if isinstance(message, AssistantMessage) or not message.images:
+    if isinstance(message, AssistantMessage):
         return message
     note = f"[Its images cannot be sent: {reason}]"
     return msgspec.structs.replace(message, text=f"{message.text}\n{note}".lstrip(), images=())

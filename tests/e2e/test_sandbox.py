@@ -239,17 +239,18 @@ def test_a_background_job_outlives_its_command_and_can_be_reached(world: World) 
 
 
 def test_how_to_stop_a_background_command_that_others_do_not_see_is_told(world: World) -> None:
-    started, looked, ended, own = in_auto_edit(
+    early, started, looked, ended, own = in_auto_edit(
         world,
+        "kill -0 $$",
         "sleep 60 > /dev/null 2>&1 &",
         "pgrep -x sleep || echo unseen",
         "kill $(pgrep -x sleep)",
         "sleep 9 & kill $!",
     )
     assert "stop it with the tool jobs" in started and looked.startswith("unseen")
-    displayed = world.records("tool_result")[0]["display"]  # the user has /jobs
+    displayed = world.records("tool_result")[1]["display"]  # the user has /jobs
     assert "as job 1" in displayed and "with the tool" not in displayed
-    assert "none of a job: stop a job with the tool jobs" in ended and "tool jobs" not in looked + own, (
+    assert "none of a job: stop a job with the tool jobs" in ended and "tool jobs" not in early + looked + own, (
         ended,
         own,
     )

@@ -78,6 +78,13 @@ async def test_a_request_with_too_many_bytes_is_compacted(tmp_path: Path) -> Non
         assert len(folds(it)) == 1
 
 
+async def test_no_tools_are_dropped_for_a_request_with_too_many_bytes(tmp_path: Path) -> None:
+    model = ScriptedModel(then=lambda request: fail("too_large", "413 Request Entity Too Large", status=413))
+    async with engine(tmp_path, model=model) as it:
+        assert isinstance(await it.prompt("go"), TurnFailed)
+        assert not any("no longer offered" in notice.text for notice in it.of(Notice))
+
+
 async def test_the_small_model_writes_summaries_and_the_one_in_use_where_it_cannot(tmp_path: Path) -> None:
     small = ScriptedModel(say("S: by the small one"), fail("auth", "no key"), name="scripted/small")
     script = [say(LONG), say(LONG), say(LONG), say(LONG), say("S: by the usual one")]

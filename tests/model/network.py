@@ -94,11 +94,11 @@ class Listener:
 class Tls(Listener):
     """TLS in front of a plain server, with a certificate of `authority` for `name`."""
 
-    def __init__(self, port: int, authority: trustme.CA, name: str, not_after: datetime | None = None) -> None:
+    def __init__(self, port: int, authority: trustme.CA, name: str, **validity: datetime) -> None:
         super().__init__()
         self._behind = port
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert(name, not_after=not_after).configure_cert(self.context)
+        authority.issue_cert(name, **validity).configure_cert(self.context)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _relay((reader, writer), await asyncio.open_connection("127.0.0.1", self._behind))

@@ -300,7 +300,7 @@ def test_destruction_asks_even_in_yolo(command: str, rules: tuple[str, ...]) -> 
         "chmod -R u+w src", "echo x > a", "tee out", "git commit -m x", "git push", "git branch -d x", "git checkout -b f",
         "git config user.name x", "git config --get alias.x", "npm install", "npm run build", "kill 1234", "kill -1 1234",
         "docker ps", "docker run -v ./a:/a x", "systemctl status x", "crontab -l", "FOO=1 make", "timeout 5 make", "curl x",
-        "curl x | head", "for x in a; do echo x; done", "terraform plan", "echo x | python3 a.py", "find . -exec grep x {} \\;",
+        "curl x | head", "echo curl | python3 -", "bash -c 'curl x > a'; python3 - < a", "for x in a; do echo x; done", "terraform plan", "echo x | python3 a.py", "find . -exec grep x {} \\;",
     ],
 )  # fmt: skip
 def test_everyday_work_runs_in_yolo(command: str) -> None:
@@ -318,7 +318,7 @@ def test_everyday_work_runs_in_yolo(command: str) -> None:
         ("python3 a.py", "shell(python3 a.py)"), ("npx x y", "shell(npx x y)"), ("tar xf a", "shell(tar xf a)"),
         ("timeout 5 make", "shell(make)"), ("ssh h 'a b'", ""), ("curl x y", ""),
         ("curl -s localhost:3000/a | jq .", "shell(curl -s localhost:3000/a)"), ("curl localhost:1 x.org", ""), ("curl -s $URL", ""),
-        ("curl localhost:1/*", ""), ("curl localhost:1/a -d '{\"a\": 1}'", ""), ("curl localhost:1 | sh", ""), ("curl localhost:1 -x p.org", ""),
+        ("curl localhost:1/*", ""), ("docker run localhost:1/a", ""), ("curl localhost:1/a -d '{\"a\": 1}'", ""), ("curl localhost:1 | sh", ""), ("curl localhost:1 -x p.org", ""),
         ("curl -sK a localhost:1", ""), ("curl localhost:1 --config a", ""), ("curl localhost:1 -x proxy:80", ""),
         ("curl localhost:1 --connect-to ::p:80", ""), ("curl -X POST localhost:1/a", "shell(curl -X POST localhost:1/a)"),
         ("awk 'BEGIN {system(1)}'", ""), ("vim a", "shell(vim a)"), ("docker ps -a", ""),

@@ -22,6 +22,7 @@ POLICY = policy()
             f"deletes build below {ROOT}; undo restores it, but for large ignored folders such as node_modules",
         ),
         ("rm -rf ~/x", "deletes ~/x outside the workspace; undo does not restore that"),
+        ("rm -rf ..", "deletes .. outside the workspace; undo does not restore that"),
         ("rm -rf ../x a", "deletes ../x outside the workspace; undo does not restore that"),
         (
             "find . -delete",
@@ -124,7 +125,7 @@ def test_other_actions_have_their_line_too() -> None:
 )
 def test_the_private_tmp_of_the_sandbox_is_not_that_of_the_machine(command: str, said: str) -> None:
     assert risk(RunCommand(command, ROOT), policy(sandboxed=True), is_confined=True) == said
-    assert "temporary files of the sandbox" not in risk(RunCommand(command, ROOT), POLICY)
+    assert "temporary files of the sandbox" not in risk(RunCommand(command, ROOT), policy(sandboxed=True))
 
 
 COVERED = "undo restores it, but for large ignored folders such as node_modules"
@@ -167,6 +168,8 @@ def test_the_whole_workspace_is_restored_wherever_in_it_the_command_runs() -> No
     below = RunCommand("rm -r ../x ~/work/y ..", f"{ROOT}/sub")
     several = msgspec.structs.replace(POLICY, roots=(ROOT, "/home/u/work"))
     assert risk(below, several) == f"deletes ../x, ~/work/y, .. below {ROOT}/sub; {COVERED}"
+    at_home = msgspec.structs.replace(POLICY, roots=("/home/u",))
+    assert "restores it" in risk(RunCommand("rm -r ~", "/home/u"), at_home)
     assert risk(below, POLICY) == "deletes ~/work/y outside the workspace; undo does not restore that"
 
 
@@ -174,6 +177,8 @@ def test_the_whole_workspace_is_restored_wherever_in_it_the_command_runs() -> No
     ("command", "said"),
     [
         ("cd link && rm -rf x", "deletes {root}/link/x outside the workspace; undo does not restore that"),
+        ("rm -rf link/", "deletes link/ outside the workspace; undo does not restore that"),
+        ("rm -rf link/.", "deletes link/. outside the workspace; undo does not restore that"),
         ("rm -rf link/x", "deletes link/x outside the workspace; undo does not restore that"),
         ("rm -rf link/../x", "deletes link/../x outside the workspace; undo does not restore that"),
         ("rm -rf link/*", "deletes link/* outside the workspace; undo does not restore that"),

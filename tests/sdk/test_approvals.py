@@ -68,7 +68,7 @@ async def test_a_command_that_the_sandbox_blocked_runs_again_from_where_it_began
 ) -> None:
     outside = Path(pwd.getpwuid(os.getuid()).pw_dir) / f"agent-test-{os.getpid()}"
     (machine.work / "src").mkdir()
-    line = f'cd src && echo run >> log && python3 -c \'open("{outside}", "x")\''
+    line = f'cd src && echo run >> log && seq 9 && python3 -c \'print("y" * 400, flush=True); open("{outside}", "x")\''
     replies = (Reply(calls=(Call("shell", {"command": each}),)) for each in (line, "pwd"))
     asked: list[ApprovalCall] = []
 
@@ -84,7 +84,8 @@ async def test_a_command_that_the_sandbox_blocked_runs_again_from_where_it_began
     (call,) = asked
     assert call.reach == "outside" and str(outside) in call.reason and "already ran will run again" in call.reason
     (question,) = (each for each in seen if isinstance(each, ApprovalRequested))
-    assert "Traceback" in question.items[0].output and str(outside) in question.items[0].output.split("\n")[-1]
+    shown = question.items[0].output.split("\n")
+    assert len(shown) == 6 and "y" * 300 in shown and str(outside) in shown[-1], shown
     first, second = (each for each in seen if isinstance(each, ToolCallFinished))
     assert first.status == ("ok" if allows else "failed") and ("second run" in first.text) == allows, first
     assert ("already run ran again" in first.text) == allows

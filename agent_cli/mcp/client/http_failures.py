@@ -19,7 +19,7 @@ Kind = Literal["gone", "session ended", "login", "refused"]
 MARK = f"agent-cli-{secrets.token_hex(8)}"
 """Key of an error's data under which a failure passes through the SDK; no server can know it."""
 _GATEWAY = (502, 503, 504)
-_SCOPE = re.compile(r'\bscope="([\x21\x23-\x5b\x5d-\x7e ]+)"')
+_SCOPE = re.compile(r'\bscope=(?:"([\x21\x23-\x5b\x5d-\x7e ]+)"|([\x21\x23-\x2b\x2d-\x5b\x5d-\x7e]+))')
 
 
 class StatusError(ServerError):
@@ -93,10 +93,10 @@ def missing_scope(response: httpx2.Response) -> str | None:
     """Return the scopes that a request lacked, separated by spaces and empty if the server names none; None if it
     did not fail for that (RFC 6750 §3.1)."""
     challenge = response.headers.get("www-authenticate", "")
-    if response.status_code != 403 or "insufficient_scope" not in challenge:
+    if "insufficient_scope" not in challenge:
         return None
     named = _SCOPE.search(challenge)
-    return named[1] if named else ""
+    return named[1] or named[2] if named else ""
 
 
 def of_exception(error: BaseException) -> HttpFailure:

@@ -52,7 +52,7 @@ class LoginAuth(httpx2.Auth):
         """Save which scope the login lacks, for the next one to request it."""
         with contextlib.suppress(OSError), self._tokens.locked(self._definition):
             login = self._tokens.load(self._definition)
-            if login is not None and login.missing_scope != scope:
+            if login is not None:
                 self._tokens.save(self._definition, msgspec.structs.replace(login, missing_scope=scope))
 
     async def _refreshed(self, login: StoredLogin) -> StoredLogin:
@@ -89,7 +89,7 @@ class _InvalidGrant(Exception):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """Read leniently, like the answer to a login: a new refresh token may be in it, and the old one is used."""
+    """Response of the token endpoint; read leniently, because it may hold the only refresh token that is valid."""
 
     access_token: str | None = None
     refresh_token: str | None = None

@@ -79,15 +79,16 @@ class CapabilityProbe:
             return Adjusted(
                 f"Images are left out: {name} refused them. `agent models --forget {name}` has them tried again."
             )
-        return Adjusted(f"Images are left out: {name} does not accept them.") if self._is_blind() else None
+        return Adjusted(f"Images are left out: {name} does not accept them.") if self._takes_no_images() else None
 
-    def sighted(self, learned: LearnedLimits) -> LearnedLimits:
-        """Return the limits for writing a request, without images if these are known not to be accepted."""
-        if not self._is_blind() or not takes_pictures(learned):
+    def effective_limits(self, learned: LearnedLimits) -> LearnedLimits:
+        """Return the limits for writing a request: those learned, and no images if the model is known to take
+        none."""
+        if not self._takes_no_images():
             return learned
         return msgspec.structs.replace(learned, refused=(*learned.refused, "images"))
 
-    def _is_blind(self) -> bool:
+    def _takes_no_images(self) -> bool:
         """Return True if a reliable source says that the model takes no images; for Ollama, any source."""
         of_ollama = self._route is not None and self._route.wire == "ollama_chat"
         sure = of_ollama or self.info.source("images") in ("configuration", "server")

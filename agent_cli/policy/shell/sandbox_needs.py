@@ -133,7 +133,7 @@ _OFFLINE: dict[str, str] = {
     **_all("npm pnpm yarn bun uv", r" --offline(=true)? "),
     **_all("bundle bundler", r" --local "),
 }
-"""For each program, the arguments of `NETWORK` with which it does without the network."""
+"""For each program, the arguments with which commands of `NETWORK` do not use the network."""
 
 _WITH_KEYS: dict[str, str] = {
     **_all("ssh scp sftp mosh gh glab hub twine", ""),

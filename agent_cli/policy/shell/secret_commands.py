@@ -9,7 +9,7 @@ from .parser import SimpleCommand, Unsure, Word
 from .rule_matching import allowing_rule
 from .wrappers import normalize
 
-_COMPOSED = r" (config|convert) (?!(.* )?(--(services|quiet|images|volumes|profiles)|-q) )"
+_COMPOSE_CONFIG = r" (config|convert) (?!(.* )?(--(services|quiet|images|volumes|profiles)|-q) )"
 """The settings of containers with the values of `.env` in them."""
 _SECRETS: dict[str, str] = {
     "gh": r" auth (token|git-credential) | auth status .*(-t|--show-token) ",
@@ -42,12 +42,13 @@ _SECRETS: dict[str, str] = {
     "infisical": r" (secrets (?!(set|delete) )|export )",
     "heroku": r" (auth:token|config(:get)?|pg:credentials:url) ",
     **dict.fromkeys(
-        ["docker", "podman"], rf" compose (.* )?{_COMPOSED[1:]}| stack config | secret inspect .*--showsecret"
+        ["docker", "podman"],
+        rf" compose (.* )?{_COMPOSE_CONFIG[1:]}| stack config | secret inspect .*--showsecret",
     ),
     **dict.fromkeys(["dotenv", "dotenvx"], " (get|list) "),
     **dict.fromkeys(["age", "rage"], " (-d|--decrypt) "),
     "rclone": " config (show|dump) ",
-    **dict.fromkeys(["docker-compose", "podman-compose"], _COMPOSED),
+    **dict.fromkeys(["docker-compose", "podman-compose"], _COMPOSE_CONFIG),
     **dict.fromkeys(
         ["terraform", "tofu", "terragrunt"],
         r"(?i) output (.* )?(?!-)\S*(passw|secret|token|credential|(private|access|api)_?key)\S* ",

@@ -71,9 +71,9 @@ _CACHES = {
 _DOWNLOADS = {"CARGO_HOME": "cargo", "GOMODCACHE": "go-mod"}
 """Variables of tools that keep downloads there. Offline the user's own is read until a connected command has
 filled ours, which must be writable."""
-_FILLED = {"CARGO_HOME": ("registry/cache", "git/db"), "GOMODCACHE": ("cache/download",)}
+_DOWNLOAD_FOLDERS = {"CARGO_HOME": ("registry/cache", "git/db"), "GOMODCACHE": ("cache/download",)}
 """Folders of downloads, in those of `_DOWNLOADS`."""
-_PLOTTING = ("MPLCONFIGDIR", "MATPLOTLIBRC")
+_MATPLOTLIB = ("MPLCONFIGDIR", "MATPLOTLIBRC")
 _GO_PROXIES = "https://proxy.golang.org,direct"
 """Where Go looks for modules by default."""
 _OFFLINE = {
@@ -105,7 +105,7 @@ _CONNECTED = {"npm_config_fetch_retry_maxtimeout": "5000", "npm_config_fetch_ret
 """Settings for commands with the whole network: pnpm also repeats, for 70 s, what fails because its store is
 read-only."""
 OF_CONFINEMENT = frozenset(
-    {"TMPDIR", *_PLOTTING, *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED, *_CONNECTED}
+    {"TMPDIR", *_MATPLOTLIB, *_CACHES, *_DOWNLOADS, *_OFFLINE, *_BY_PROXY, *_PAST_PROXY, *_PROXIED, *_CONNECTED}
 )
 """Variables that are set only for confined commands."""
 
@@ -143,7 +143,7 @@ def confined_env(
     elif cache and not offline:
         caches |= _CONNECTED
     if cache:
-        caches |= _plotting(env, cache)
+        caches |= _matplotlib(env, cache)
     own = {"TMPDIR": tmp} if tmp else {}
     return {**kept, **caches, **own, **(_way_out(proxy) if offline else {})}
 
@@ -153,7 +153,7 @@ def _with_downloads_of_user(env: Mapping[str, str], caches: Mapping[str, str]) -
     finds what the user has downloaded, since its cache can be read like a proxy."""
     empty = [
         name
-        for name, folders in _FILLED.items()
+        for name, folders in _DOWNLOAD_FOLDERS.items()
         if not any(os.path.isdir(f"{caches[name]}/{folder}") for folder in folders)
     ]
     kept = {name: folder for name, folder in caches.items() if name not in empty}
@@ -164,7 +164,7 @@ def _with_downloads_of_user(env: Mapping[str, str], caches: Mapping[str, str]) -
     return kept
 
 
-def _plotting(env: Mapping[str, str], cache: str | Path) -> dict[str, str]:
+def _matplotlib(env: Mapping[str, str], cache: str | Path) -> dict[str, str]:
     """Return where Matplotlib keeps its files: it warns at each import, in the output of notebooks too, if that
     folder is read-only. The user's settings still count, and a folder with styles of the user's stays in use."""
     home = env.get("HOME", "/")
@@ -174,7 +174,7 @@ def _plotting(env: Mapping[str, str], cache: str | Path) -> dict[str, str]:
     if env.get("MPLCONFIGDIR") or os.path.isdir(f"{settings}/stylelib"):
         return {}
     values = (f"{cache}/matplotlib", env.get("MATPLOTLIBRC") or f"{settings}/matplotlibrc")
-    return dict(zip(_PLOTTING, values, strict=True))
+    return dict(zip(_MATPLOTLIB, values, strict=True))
 
 
 def _way_out(proxy: str) -> dict[str, str]:

@@ -120,8 +120,8 @@ class Hub:
         await asyncio.gather(*(session.aclose() for session in sessions), return_exceptions=True)
 
     def _copyable(self, opening: Opening) -> Opening:
-        """Return an opening that copies an open session of which nothing is saved yet as a new one."""
-        found = self.find(opening.session_id) if opening.fork else None
+        """Return an opening without the copy, for a new session, if nothing of the open session is saved yet."""
+        found = self.find(opening.session_id)
         if found is None or (state := found.client.snapshot()).turns or os.path.exists(state.session_path):
             return opening
         return msgspec.structs.replace(opening, session_id="", fork=False)

@@ -11,7 +11,7 @@ import msgspec
 from agent_cli.protocol.json_text import decode_json
 from agent_cli.workspace.paths import Resolved
 
-from ..kit.base import ToolError
+from ..kit.base import AmbiguousEditError, ToolError
 from ..kit.output import counted
 
 if TYPE_CHECKING:
@@ -104,7 +104,11 @@ def edited(text: str, edit: "Callable[[str], EditResult]", shown: str) -> "EditR
 
 def _edited_cells(text: str, edit: "Callable[[str], EditResult]") -> "EditResult | None":
     """Return the notebook with the sources of its cells edited; None if the edit does not fit them, or if the JSON
-    cannot be written back as it is laid out."""
+    cannot be written back as it is laid out.
+
+    Raises:
+        ToolError: it fits several places in the cells.
+    """
     document = json.loads(text)
     found = _INDENT.match(text)
     layouts = [
@@ -113,10 +117,12 @@ def _edited_cells(text: str, edit: "Callable[[str], EditResult]") -> "EditResult
     body = text.rstrip("\n")
     written = next((each for each in layouts if each(document) == body), None)
     sources = [_joined(cell["source"]) for cell in document["cells"]]
-    if written is None or any("\0" in source for source in sources):
+    if written is None:
         return None
     try:
         result = edit(_BETWEEN.join(sources))
+    except AmbiguousEditError as error:
+        raise ToolError(f"{error}\n(Lines are counted over all cells.)") from error
     except ToolError:
         return None
     parts = result.text.split(_BETWEEN)

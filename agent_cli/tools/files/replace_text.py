@@ -14,7 +14,7 @@ from agent_cli.workspace.editing.normalize import TYPOGRAPHIC, typography
 from agent_cli.workspace.editing.three_way import merge_texts
 from agent_cli.workspace.editing.transplant import changes
 
-from ..kit.base import ToolError
+from ..kit.base import AmbiguousEditError, ToolError
 from .elision_check import PROSE_SUFFIXES
 from .file_change import Edit, edit_label
 
@@ -68,7 +68,7 @@ def with_edit(text: str, edit: Edit, words: EditMessages, seek: Seek | None = No
                 return EditResult(text, _already(words.label, line))
             return _edited(view, found, words)
         case search.Several(layer=layer, starts=starts):
-            raise ToolError(_ambiguous(view, starts, layer, words))
+            raise AmbiguousEditError(_ambiguous(view, starts, layer, words))
         case search.Missing() as missing:
             if missing.at is None and (line := _stands_alone(view, old, new)):
                 return EditResult(text, _already(words.label, line))
@@ -227,7 +227,7 @@ def _after_others(error: ToolError, number: int, changed: bool) -> ToolError:
     if not changed:
         return error
     before = "edit 1" if number == 2 else f"edits 1 to {number - 1}"
-    return ToolError(f"{error}\n(Lines are as they would be after {before}, of which nothing was written.)")
+    return type(error)(f"{error}\n(Lines are as they would be after {before}, of which nothing was written.)")
 
 
 def _beside_the_others(text: str, now: str, edit: Edit, words: EditMessages) -> str | None:

@@ -42,6 +42,10 @@ class ToolError(Exception):
     display = ""
 
 
+class AmbiguousEditError(ToolError):
+    """The text to be replaced occurs several times."""
+
+
 class UnknownTool(ToolError):
     """A call of a tool that is not offered."""
 

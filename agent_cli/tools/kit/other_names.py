@@ -112,9 +112,9 @@ _ANYWAY: Mapping[str, tuple[Any, ...]] = {
     "expectedreplacements": (1,),
 }
 """Values with which an argument of another agent asks for what ours does anyway: no limit, line numbers."""
-_FOLDERS = frozenset({"workdir", "cwd", "dirpath", "directory"})
+_WORKDIRS = frozenset({"workdir", "cwd", "dirpath", "directory"})
 """Arguments for the folder of a single command."""
-_NOT_ONE_UNIT = re.compile(r"[;\n#`]|\|\||(?<![&>])&(?![&>])|\\$")
+_NOT_AFTER_CD = re.compile(r"[;\n#]|\|\||(?<![&>])&(?![&>])|\\$")
 """What a command line has that is more than commands joined by `&&` and `|`, so that `cd` cannot begin it."""
 
 
@@ -163,11 +163,7 @@ def _common(item: Mapping[str, Any], outside: dict[str, Any]) -> dict[str, Any]:
 def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return arguments as ours say them: without those that ask for what happens anyway, with milliseconds
     as seconds, and with a range of lines, the form of a search or a list of one question in our words."""
-    arguments = {
-        key: value
-        for key, value in arguments.items()
-        if key in properties or value not in _ANYWAY.get(plain_name(key), ())
-    }
+    arguments = {key: value for key, value in arguments.items() if value not in _ANYWAY.get(plain_name(key), ())}
     plain = {plain_name(key): value for key, value in arguments.items()}
     if "files_only" in properties:
         changed = _search(plain)
@@ -175,8 +171,8 @@ def _converted(properties: Mapping[str, Any], arguments: Mapping[str, Any]) -> M
         changed = _time(plain, "timeout_s" if "timeout_s" in properties else "wait_s")
     elif "offset" in properties and "limit" in properties:
         changed = _lines(plain)
-    elif "question" in properties and isinstance(plain.get("questions"), list):
-        changed = _question(plain["questions"])
+    elif "question" in properties:
+        changed = _question(plain.get("questions"))
     else:
         changed = {}
     if not changed or changed.keys() & arguments.keys():
@@ -210,8 +206,8 @@ def _search(plain: Mapping[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def _question(questions: list[Any]) -> dict[str, Any]:
-    """Return the one question of a list, with its options."""
+def _question(questions: Any) -> dict[str, Any]:
+    """Return the one question of a list, with its options; empty for anything else."""
     match questions:
         case [{"question": str() as question, **rest}]:
             return {"question": question, "options": rest.get("options", [])}
@@ -220,13 +216,15 @@ def _question(questions: list[Any]) -> dict[str, Any]:
 
 def _in_folder(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments with a command that changes to its folder, where the form of the line allows that."""
-    folders = [key for key in arguments if plain_name(key) in _FOLDERS]
+    folders = [key for key in arguments if plain_name(key) in _WORKDIRS]
     match [arguments.get("command"), *(arguments[key] for key in folders)]:
-        case [str() as line, str() as folder] if folder in ("", ".") or not _NOT_ONE_UNIT.search(line):
-            rest = {key: value for key, value in arguments.items() if key not in folders}
-            is_here = folder in ("", ".")
-            return rest | {"command": line if is_here else f"(cd {shlex.quote(folder)} && {line})"}
-    return arguments
+        case [str() as command, "" | "."]:
+            pass
+        case [str() as line, str() as folder] if not _NOT_AFTER_CD.search(line):
+            command = f"(cd {shlex.quote(folder)} && {line})"
+        case _:
+            return arguments
+    return {key: value for key, value in arguments.items() if key not in folders} | {"command": command}
 
 
 def _lines(plain: Mapping[str, Any]) -> dict[str, Any]:

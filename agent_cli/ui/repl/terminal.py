@@ -46,7 +46,7 @@ _NO_TEXT = lazy_regex("[\ud800-\udfff]")
 """Bytes that are not UTF-8, as prompt_toolkit decodes them."""
 _LINES = lazy_regex(r"[^\x00-\x1f]+[\r\n]+[^\x00-\x1f]")
 """A line and the beginning of another one."""
-_SEVERAL = lazy_regex(r"(?:[^\x00-\x1f]+[\r\n]+){2}")
+_TWO_LINES = lazy_regex(r"(?:[^\x00-\x1f]+[\r\n]+){2}")
 _LOST_S = 1.0
 _BURST_CHARS = 24
 """More characters than a user types between two reads of the input; so are two lines."""
@@ -224,7 +224,7 @@ def _is_burst(text: str, is_asking: bool) -> bool:
     types. A single line followed by Enter, as other programs send it, counts as typed."""
     if is_asking and _LINES.match(text):
         return True
-    if "\x1b" in text or (len(text) < _BURST_CHARS and not _SEVERAL.match(text)):
+    if "\x1b" in text or (len(text) < _BURST_CHARS and not _TWO_LINES.match(text)):
         return False
     several = any(mark in text.rstrip("\r\n") for mark in "\r\n")
     return several or len(text) > _GATHER_CHARS

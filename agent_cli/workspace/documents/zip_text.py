@@ -154,7 +154,7 @@ def _text(paragraph: Element) -> str:
 def _slides(archive: zipfile.ZipFile) -> Iterator[str]:
     listed = (each for each in _xml(archive, "ppt/presentation.xml").iter() if _tag(each) == "sldId")
     ids = [value for each in listed for key, value in each.items() if key.endswith("}id")]
-    for number, name in enumerate(filter(None, map(_related(archive, "ppt/presentation.xml").get, ids)), 1):
+    for number, name in enumerate(filter(None, map(_relationships(archive, "ppt/presentation.xml").get, ids)), 1):
         yield f"[Slide {number}]"
         yield from filter(None, _blocks(_xml(archive, name)))
 
@@ -163,7 +163,7 @@ def _sheets(archive: zipfile.ZipFile) -> Iterator[str]:
     strings = []
     if "xl/sharedStrings.xml" in archive.namelist():
         strings = [_joined(each) for each in _xml(archive, "xl/sharedStrings.xml") if _tag(each) == "si"]
-    targets = _related(archive, "xl/workbook.xml")
+    targets = _relationships(archive, "xl/workbook.xml")
     for sheet in _xml(archive, "xl/workbook.xml").iter():
         if _tag(sheet) == "sheet":
             yield f"[Sheet {sheet.get('name', '')}; dates are day numbers]"
@@ -210,8 +210,8 @@ _READERS: dict[str, Callable[[zipfile.ZipFile], Iterable[str]]] = {
 """Files in the archive → the reader of such documents."""
 
 
-def _related(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
-    """Return the files that a file of Office's refers to, by the ids of the references."""
+def _relationships(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
+    """Return the targets of an Office file's relationships by their ids."""
     folder, own = posixpath.split(name)
     return {
         each.get("Id", ""): posixpath.normpath(posixpath.join("/", folder, each.get("Target", ""))).lstrip("/")

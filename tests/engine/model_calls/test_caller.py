@@ -27,6 +27,7 @@ from agent_cli.protocol.usage import Usage
 from agent_cli.session.costs import cache_collapse
 from agent_cli.session.history import cut_off_request
 from agent_cli.store.state.daily_spend import SpendLog
+from tests.engine.context.test_mentions import picture
 from tests.engine.harness import engine
 from tests.model.scripted import Fail, Pause, Reply, ScriptedModel, Text, call, fail, hang, say
 
@@ -120,6 +121,32 @@ async def test_the_largest_images_are_left_out_of_a_request_that_is_too_large(tm
         assert users[1].text == "second\n[Its images cannot be sent: the request would be too large]"
         assert any("The images of the message “second” are left out" in notice.text for notice in it.of(Notice))
         assert len(model.requests) == 5
+
+
+async def test_the_images_that_a_tool_has_read_are_left_out_too(tmp_path: Path) -> None:
+    def gateway(request: ModelRequest) -> Reply:
+        if any(getattr(message, "images", ()) for message in request.messages):
+            return fail("too_large", "413 Request Entity Too Large", status=413)
+        return say("ok") if isinstance(request.messages[-1], ToolResult) else say(call("read_file", path="a.png"))
+
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.png").write_bytes(picture())
+    model = ScriptedModel(then=gateway)
+    async with engine(tmp_path, model=model) as it:
+        assert isinstance(await it.prompt("look"), TurnCompleted)
+        result = model.requests[-1].messages[-1]
+        assert isinstance(result, ToolResult) and "Its images cannot be sent" in result.text
+
+
+async def test_a_message_refused_without_its_images_is_left_out_whole(tmp_path: Path) -> None:
+    model = ScriptedModel(
+        fail("too_large", status=413), lambda request: refuses(request.messages[0].id), say("ok"), say("more"),
+    )  # fmt: skip
+    async with engine(tmp_path, model=model) as it:
+        await it.do(UserInput("look", images=(Image("image/png", "aGk="),)))
+        await it.prompt("on")
+        assert all(request.messages[0].text.startswith("[This message cannot") for request in model.requests[2:])
+        model.check()
 
 
 async def test_a_message_refused_again_ends_the_turn(tmp_path: Path) -> None:

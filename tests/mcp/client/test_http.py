@@ -98,6 +98,11 @@ def to(url: str, **more: Any) -> ServerDefinition:
             LoginNeeded,
             "needs a login with more rights: write (HTTP 403 Forbidden). Log in with `agent mcp login demo`.",
         ),
+        (
+            status(403, www_authenticate="Bearer scope=a:write, error=insufficient_scope"),
+            LoginNeeded,
+            "needs a login with more rights: a:write (HTTP 403 Forbidden). Log in with `agent mcp login demo`.",
+        ),
         (status(403), ServerError, "does not allow this (HTTP 403 Forbidden)."),
         (status(404), ServerError, "has nothing at this address (HTTP 404 Not Found)."),
         (status(500, b"<h1>Oops</h1>", content_type="text/html"), ServerError, "answered with HTTP 500 Internal"),
@@ -121,9 +126,17 @@ async def test_statuses_are_said_in_words(lab: Lab, answer: Answer, kind: type, 
     assert "secret" not in text
 
 
-async def test_credentials_of_the_configuration_are_named_when_they_are_not_accepted(lab: Lab) -> None:
-    said = "does not accept the Authorization header of its configuration"
-    with serving(status(401)) as server, pytest.raises(ServerError, match=said) as no:
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (status(401), "does not accept the Authorization header of its configuration"),
+        (status(403, www_authenticate='Bearer error="insufficient_scope"'), r"does not allow this \(HTTP 403"),
+    ],
+)
+async def test_credentials_of_the_configuration_that_are_not_accepted_need_no_login(
+    lab: Lab, answer: Answer, said: str
+) -> None:
+    with serving(answer) as server, pytest.raises(ServerError, match=said) as no:
         await lab.connect(to(server.url, headers={"Authorization": "Bearer planted-secret"}))
     assert not isinstance(no.value, LoginNeeded) and "planted" not in str(no.value)
 

@@ -195,6 +195,7 @@ async def test_the_settings_of_the_user_are_used(server: OAuthServer, tokens: To
 
 
 async def test_a_client_is_registered_for_the_scopes_of_the_user(server: OAuthServer, tokens: TokenStore) -> None:
+    server.knobs.scope = "all"
     browser = await logged_in(server, tokens, oauth=OAuthSettings(scopes=("read", "write")))
     assert server.registrations[0]["scope"] == browser.query["scope"] == "read write"
 
@@ -218,12 +219,23 @@ async def test_a_login_after_a_call_without_the_rights_asks_for_these_too(
     server.knobs.scope = "read"
     await logged_in(server, tokens)
     client = await lab.connect(at(server), tokens=tokens)
-    server.knobs.call_scope = "read admin:write"
-    with pytest.raises(LoginNeeded, match=r"needs a login with more rights: read admin:write .*`agent mcp login"):
+    server.knobs.call_scope = "admin:write"
+    with pytest.raises(LoginNeeded, match=r"needs a login with more rights: admin:write .*`agent mcp login"):
         await client.call("whoami", {})
     server.knobs.scope = ""
     again = await logged_in(server, tokens)
     assert server.registrations[-1]["scope"] == again.query["scope"] == "read admin:write"
+
+
+async def test_the_scopes_of_the_configuration_count_whatever_a_login_lacked(
+    server: OAuthServer, tokens: TokenStore
+) -> None:
+    await logged_in(server, tokens)
+    kept = tokens.load(at(server))
+    assert kept is not None
+    tokens.save(at(server), msgspec.structs.replace(kept, missing_scope="admin:write"))
+    again = await logged_in(server, tokens, oauth=OAuthSettings(scopes=("mine",)))
+    assert again.query["scope"] == "mine"
 
 
 async def test_a_callback_port_that_is_taken_is_named(server: OAuthServer, tokens: TokenStore) -> None:

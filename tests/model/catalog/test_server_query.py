@@ -7,9 +7,9 @@ from agent_cli.config.schema import Config, ModelOverride, Provider
 from agent_cli.model.catalog.server_query import CapabilityProbe, questions
 from agent_cli.model.http_model import NativeModel
 from agent_cli.model.routing import open_model, resolve
-from agent_cli.model.types.base import Adjusted, ModelEvent, ModelInfo, ModelRequest
-from agent_cli.model.types.info import Facts
-from agent_cli.model.types.provider_table import PROVIDERS, Route
+from agent_cli.model.types.base import Adjusted, ModelEvent, ModelInfo, ModelRequest, takes_pictures
+from agent_cli.model.types.info import Facts, Source
+from agent_cli.model.types.provider_table import PROVIDERS, Route, Wire
 from agent_cli.protocol.messages import UserMessage
 from agent_cli.protocol.usage import LearnedLimits
 from tests.model.side_server import SideServer
@@ -227,3 +227,18 @@ async def test_a_slow_server_far_away_delays_nothing(monkeypatch: pytest.MonkeyP
             await said(model)
         assert not any("_ask" in repr(task.get_coro()) for task in asyncio.all_tasks())
         await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("source", "wire", "are_sent"),
+    [
+        ("catalogue", "chat_completions", True),
+        ("server", "chat_completions", False),
+        ("configuration", "openai_responses", False),
+        ("catalogue", "ollama_chat", False),
+    ],
+)
+def test_images_are_left_out_where_a_reliable_source_says_so(source: Source, wire: Wire, are_sent: bool) -> None:
+    info = ModelInfo("mine/q").plus(Facts(source, images=False))
+    probe = CapabilityProbe(info, Route("mine/q", "mine", "q", wire, "http://127.0.0.1:1/v1"))
+    assert takes_pictures(probe.effective_limits(LearnedLimits())) == are_sent

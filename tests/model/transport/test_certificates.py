@@ -82,13 +82,19 @@ async def test_a_certificate_for_another_name(monkeypatch: pytest.MonkeyPatch, t
     assert isinstance(error, Unreachable) and error.hint.kind == "certificate_name"
 
 
-async def test_a_certificate_that_has_expired(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("start", "end", "told"), [(2019, 2020, "certificate has expired"), (2200, 2201, "is not yet valid")]
+)
+async def test_a_certificate_that_is_not_valid_now(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: int, end: int, told: str
+) -> None:
     ca, certificate = authority(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", certificate)
-    async with Server() as server, Tls(server.port, ca, "127.0.0.1", datetime(2020, 1, 1, tzinfo=UTC)) as front:
+    validity = {"not_before": datetime(start, 1, 1, tzinfo=UTC), "not_after": datetime(end, 1, 1, tzinfo=UTC)}
+    async with Server() as server, Tls(server.port, ca, "127.0.0.1", **validity) as front:
         error = await failure(f"https://127.0.0.1:{front.port}/v1")
     assert isinstance(error, Unreachable) and error.hint.kind == "certificate_date"
-    assert "certificate has expired" in error.message
+    assert told in error.message
 
 
 class _PlainHttp(Listener):

@@ -268,7 +268,7 @@ async def test_a_refusal_with_a_huge_body_keeps_its_status(body: str) -> None:
 
 async def test_a_refusal_written_as_an_event_stream_is_read() -> None:
     refused = {"message": "No more.", "type": "budget_exceeded", "code": "429"}
-    body = ": ping\n\n" + streams.data({"error": refused}) + streams.DONE
+    body = ": ping\n\n" + streams.data({"error": refused}).rstrip()
     async with Server(Reply(status=429, body=body)) as server:
         error = await failure(server.url)
     assert (error.kind, error.status, error.message) == ("quota", 429, "No more.")

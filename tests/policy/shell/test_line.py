@@ -26,7 +26,7 @@ def test_a_line_repeats_changes_if_several_commands_may_change_something(line: s
         ("corepack npm publish", "outside"), ("tmux new -d make", "outside"), ("uv run pytest", "inside"), ("npx eslint .", "inside"),
         ("make && npx vercel", "network"), ("uv run --with httpie pytest", "network"), ("bundle exec rake", "inside"),
         ("uv run env A=1 curl https://x.y", "network"), ("npx timeout 5 git push", "outside"),
-        ("npm ci --offline", "inside"), ("npm ci --offline=false", "network"), ("npm ci --prefer-offline", "network"),
+        ("npm ci --offline", "inside"), ("npm ci --offline=true", "inside"), ("npm ci --offline=false", "network"), ("npm ci --prefer-offline", "network"),
         ("pnpm install --frozen-lockfile --offline", "inside"), ("uv sync --offline", "inside"),
         ("bundle install --local", "inside"), ("bundle install --prefer-local", "network"),
     ],

@@ -23,7 +23,7 @@ PRINT = (
     "security dump-keychain -d", "doppler secrets get A", "doppler configs tokens create x", "infisical secrets", "infisical export", "flyctl auth token",
     "supabase projects api-keys", "databricks auth token", "ansible-vault view x", "gopass x", "bash -c 'bash -c \"pass show $X\"'",
     'echo "`pass show x`"', "if true; then gh auth token; fi",
-    "docker compose config", "docker compose -f a.yml config --format json", "docker-compose config", "terraform output db_password",
+    "docker compose config", "docker compose config --no-interpolate", "docker compose convert", "docker compose -f a.yml config --format json", "docker-compose config", "terraform output db_password",
     "terraform output -raw api_key", "tofu -chdir=a output -json Secret", "systemctl --user show-environment", "stripe config --list",
     "netlify env:get A", "railway variables", "firebase functions:secrets:access A", "neonctl connection-string main", "heroku pg:credentials:url",
     "az webapp config appsettings list -n x", "az acr login -n x --expose-token",
@@ -38,7 +38,7 @@ DO_NOT = (
     "kubectl create secret generic x", "dotenv run -- make", "podman secret inspect x", "rclone config file", "age -r x a", "kubectl get pods -o=yaml", "kubectl get externalsecrets -o=yaml", "pulumi config",
     "gh help auth token", "chamber list x",
     "docker compose config -q", "docker compose config --services", "docker-compose config --quiet", "docker config ls", "docker compose ps",
-    "terraform output -raw url", "terraform output -json", "systemctl status x", "stripe listen", "netlify env:set A b", "railway variables --set A=b",
+    "terraform output -raw url", "terraform output -state=token.tfstate url", "terraform output -json", "systemctl status x", "stripe listen", "netlify env:set A b", "railway variables --set A=b",
     "doppler secrets set A", "infisical secrets set A=b", "pass git log", "gopass insert x", "npm token list", "bw sync", "glab auth login",
 )  # fmt: skip
 

@@ -104,8 +104,9 @@ def test_what_was_downloaded_is_read_offline_and_kept_apart_otherwise(tmp_path: 
     assert confined(env, cache=tmp_path)["CARGO_HOME"] == f"{tmp_path}/cargo"
 
 
-def test_what_a_connected_command_has_downloaded_is_found_offline(tmp_path: Path) -> None:
-    (tmp_path / "cargo" / "registry" / "cache").mkdir(parents=True)
+@each_row("downloads", ["registry/cache", "git/db"])
+def test_what_a_connected_command_has_downloaded_is_found_offline(tmp_path: Path, downloads: str) -> None:
+    (tmp_path / "cargo" / downloads).mkdir(parents=True)
     (tmp_path / "go-mod" / "cache" / "download").mkdir(parents=True)
     env = confined({"HOME": "/home/u", "CARGO_HOME": "/home/u/.cargo"}, cache=tmp_path, offline=True)
     assert env["CARGO_HOME"] == f"{tmp_path}/cargo" and env["GOMODCACHE"] == f"{tmp_path}/go-mod"
@@ -115,6 +116,8 @@ def test_what_a_connected_command_has_downloaded_is_found_offline(tmp_path: Path
     assert env["GOPROXY"] == "file:///a%20b/pkg/mod/cache/download,off"
     env = confined({"GOPATH": "/a", "GOMODCACHE": "/m"}, cache=tmp_path, offline=True)
     assert env["GOPROXY"].startswith("file:///m/cache/download,")
+    env = confined({"GOMODCACHE": "relative"}, cache=tmp_path, offline=True)
+    assert env["GOPROXY"].startswith("file:///relative/cache/download,"), "an address in any case"
     assert "GOPROXY" not in confined({"HOME": "/home/u"}, cache=tmp_path)
 
 

@@ -163,17 +163,17 @@ DOCUMENTS: tuple[tuple[dict[str, str], str], ...] = (
     ),
     (
         {"ppt/presentation.xml": "<p xmlns:r='urn:r'><sldMasterIdLst><sldMasterId id='1' r:id='m'/></sldMasterIdLst><sldIdLst><sldId id='9' r:id='b'/>"
-         "<sldId id='8' r:id='a'/></sldIdLst></p>",
+         "<sldId id='7' r:id='none'/><sldId id='8' r:id='a'/></sldIdLst></p>",
          "ppt/_rels/presentation.xml.rels": "<r><Relationship Id='a' Target='slides/slide2.xml'/><Relationship Id='b' Target='/ppt/slides/slide10.xml'/></r>",
          "ppt/slides/slide10.xml": f"<p {_A}><t><p><r><t>Ten</t></r></p><p/></t></p>",
          "ppt/slides/slide2.xml": f"<s {_STRICT}><p> <r><t>Two</t></r> </p></s>", "ppt/slides/slide3.xml": "<s/>"},
         "1\t[Slide 1]\n2\tTen\n3\t[Slide 2]\n4\tTwo",
     ),
     (
-        {"word/document.xml": f"<d {_W} xmlns:w='urn:w'><p><r><t>a</t></r><r><footnoteReference w:id='2'/></r><r><endnoteReference w:id='2'/></r>"
+        {"word/document.xml": f"<d {_W} xmlns:w='urn:w'><p><pPr><sectPr><headerReference w:id='1'/></sectPr></pPr><r><t>a</t></r><r><footnoteReference w:id='2'/></r><r><endnoteReference w:id='2'/></r>"
          "<r><commentReference w:id='0'/></r><r><t>b</t></r></p></d>",
          "word/footnotes.xml": f"<f {_W} xmlns:w='urn:w'><footnote w:id='0'><p><r><separator/></r></p></footnote><footnote w:id='2'><p><r><footnoteRef/>"
-         "<t>Foot</t></r></p><p><r><t>note</t></r></p></footnote></f>",
+         "<t>Foot</t></r></p><p/><p><r><t>note</t></r></p></footnote></f>",
          "word/endnotes.xml": f"<f {_W} xmlns:w='urn:w'><endnote w:id='2'><p><r><t>End</t></r></p></endnote></f>",
          "word/comments.xml": f"<f {_W} xmlns:w='urn:w'><comment w:id='0' w:author='A'><p><r><t>Why?</t></r></p></comment></f>"},
         "1\ta[^2][^e2][^c0]b\n2\t[^2]: Foot note\n3\t[^e2]: End\n4\t[^c0]: Why?",

@@ -128,9 +128,35 @@ async def test_lines_of_the_json_are_edited_as_json(context: ToolContext, root: 
     assert sources(path) == ["".join([*code, "total_0"]).replace("basket_3", "basket_9")]
 
 
+async def test_what_occurs_in_several_cells_is_not_looked_for_in_the_json(
+    context: ToolContext, root: Path
+) -> None:
+    write(root / "n.ipynb", cell("code", "x = 1\ny = 2\na"), cell("code", ["x = 1\n", "y = 2\n", "b"]))
+    before = (root / "n.ipynb").read_bytes()
+    first = {"old": "a", "new": "c"}
+    for edits in ([{"old": "x = 1\ny = 2", "new": "z"}], [first, {"old": "x = 1\ny = 2", "new": "z"}]):
+        with pytest.raises(ToolError, match=r"occurs several times in n.ipynb(?s:.*)over all cells"):
+            await call(context, "edit_file", path="n.ipynb", edits=edits)
+    assert (root / "n.ipynb").read_bytes() == before
+
+
+async def test_no_edit_makes_two_cells_of_one(context: ToolContext, root: Path) -> None:
+    write(root / "n.ipynb", cell("code", "a = 1"), cell("code", "b = 2"))
+    with pytest.raises(ToolError, match="would not be valid JSON any more"):
+        await call(context, "edit_file", path="n.ipynb", edits=[{"old": "a = 1", "new": "a\n\0\nc"}])
+    assert sources(root / "n.ipynb") == ["a = 1", "b = 2"]
+
+
+async def test_a_damaged_notebook_is_edited_as_text(context: ToolContext, root: Path) -> None:
+    (root / "n.ipynb").write_text('{"cells": [], "nbformat": 4,}', encoding="utf-8")
+    await call(context, "edit_file", path="n.ipynb", edits=[{"old": "4,}", "new": "4}"}])
+    assert (root / "n.ipynb").read_text(encoding="utf-8") == '{"cells": [], "nbformat": 4}'
+
+
 @pytest.mark.parametrize("indent", [None, 1, 4, "\t"])
 async def test_an_edit_keeps_the_layout_of_a_notebook(context: ToolContext, root: Path, indent: Any) -> None:
-    whole = {"cells": [cell("code", ["a = 1\n", "b = 2"])], "metadata": {"ä": 1.5}, "nbformat": 4}
+    cells = [cell("code", ["a = 1\n", "b = 2"]), cell("code", ["two ", "pieces"])]
+    whole = {"cells": cells, "metadata": {"ä": 1.5}, "nbformat": 4}
     text = json.dumps(whole, indent=indent, ensure_ascii=False) + "\n"
     (root / "n.ipynb").write_text(text, encoding="utf-8")
     await call(context, "edit_file", path="n.ipynb", edits=[{"old": "a = 1\nb", "new": 'c = ""\nb'}])
