@@ -91,9 +91,13 @@ def edited(text: str, edit: "Callable[[str], EditResult]", shown: str) -> "EditR
     """
     if parse(text.encode("utf-8", "replace")) is None:
         return edit(text)
-    if (in_cells := _edited_cells(text, edit)) is not None:
+    in_cells = _edited_cells(text, edit)
+    if in_cells is not None and not isinstance(in_cells, ToolError):
         return in_cells
-    result = edit(text)
+    try:
+        result = edit(text)
+    except ToolError as error:
+        raise in_cells or error from error  # what resembles it in the cells says more
     if parse(result.text.encode("utf-8", "replace")) is None:
         raise ToolError(
             f"{shown} would not be valid JSON any more. Nothing was changed. Give the text of a cell as read_file"
@@ -102,9 +106,9 @@ def edited(text: str, edit: "Callable[[str], EditResult]", shown: str) -> "EditR
     return result
 
 
-def _edited_cells(text: str, edit: "Callable[[str], EditResult]") -> "EditResult | None":
-    """Return the notebook with the sources of its cells edited; None if the edit does not fit them, or if the JSON
-    cannot be written back as it is laid out.
+def _edited_cells(text: str, edit: "Callable[[str], EditResult]") -> "EditResult | ToolError | None":
+    """Return the notebook with the sources of its cells edited, or why the edit does not fit them; None if the
+    JSON cannot be written back as it is laid out.
 
     Raises:
         ToolError: it fits several places in the cells.
@@ -123,8 +127,8 @@ def _edited_cells(text: str, edit: "Callable[[str], EditResult]") -> "EditResult
         result = edit(_BETWEEN.join(sources))
     except AmbiguousEditError as error:
         raise ToolError(f"{error}\n(Lines are counted over all cells.)") from error
-    except ToolError:
-        return None
+    except ToolError as error:
+        return error
     parts = result.text.split(_BETWEEN)
     if len(parts) != len(sources):
         return None

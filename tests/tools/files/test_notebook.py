@@ -101,6 +101,16 @@ def sources(path: Path) -> list[str]:
     return ["".join(each["source"]) for each in json.loads(path.read_text(encoding="utf-8"))["cells"]]
 
 
+async def test_an_edit_that_fits_nowhere_is_told_what_resembles_it_in_the_cells(
+    context: ToolContext, root: Path
+) -> None:
+    write(root / "n.ipynb", cell("code", ["def total(items):\n", "    return sum(items)\n"]))
+    edit = {"old": "def total(items):\n    return sum(item)\n", "new": ""}
+    with pytest.raises(ToolError) as refused:
+        await call(context, "edit_file", path="n.ipynb", edits=[edit])
+    assert "2\t····return sum(items)\n" in str(refused.value) and "\\n" not in str(refused.value)
+
+
 async def test_a_cell_is_edited_as_it_was_shown(context: ToolContext, root: Path) -> None:
     path = root / "n.ipynb"
     write(path, cell("markdown", ["# Größe\n", "words"]), cell("code", 'import os\nprint("x")'))
