@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MAX_SHOWN_LINES = 40
+KEPT_CHANGES = "The file had changed since you last read it, by a command or by others; these changes are kept:"
 _LONGEST_CHECKED = 1_000_000
 UNKNOWN = ""
 """In `seen`: the model knows that the file exists, but not its current contents."""
@@ -260,7 +261,7 @@ def with_knowledge(
     )
     if base is not None and len(theirs) <= _MAX_SHOWN_LINES:
         shown = "\n".join(theirs)
-        note = f" Others had changed the file since you last read it; their changes are kept:\n{shown}"
+        note = f" {KEPT_CHANGES}\n{shown}"
         return msgspec.structs.replace(change, knows=change.after), note
     note = " The file had changed since you last read it; read it again if that matters."
     if base is None:

@@ -134,7 +134,7 @@ def _merged(
     shown = "\n".join(theirs[:_MAX_SHOWN_LINES])
     whole = len(theirs) <= _MAX_SHOWN_LINES
     if both is not None:
-        note = f" Others had changed the file since you last read it; their changes were kept:\n{shown}"
+        note = f" {file_change.KEPT_CHANGES}\n{shown}"
         return file_change.PlannedChange(place, before, both, both if whole else content), note
     said = (
         f"{place.shown} was changed by others since you last read it, in places that you change too. Nothing was"

@@ -143,7 +143,7 @@ async def test_a_file_changed_since_it_was_seen_is_mentioned(context: ToolContex
     (root / "f").write_bytes(b"a\nb\nc\n")
     outcome = await call(context, "edit_file", path="f", edits=[edit("a", "x")])
     assert outcome.text.endswith(
-        "Others had changed the file since you last read it; their changes are kept:\n@@ -1,2 +1,3 @@\n a\n b\n+c\n"
+        "The file had changed since you last read it, by a command or by others; these changes are kept:\n@@ -1,2 +1,3 @@\n a\n b\n+c\n"
     )
     outcome = await call(context, "edit_file", path="f", edits=[edit("x", "y")])
     assert "had changed" not in outcome.text

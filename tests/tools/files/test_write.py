@@ -282,7 +282,7 @@ async def test_what_others_changed_elsewhere_is_merged(context: ToolContext, roo
     (root / "f").write_bytes(b"a\r\nb\r\nc\r\nd\r\ntheirs\r\n")
     outcome = await call(context, "write_file", path="f", content="ours\nb\nc\nd\ne\n")
     assert (root / "f").read_bytes() == b"ours\r\nb\r\nc\r\nd\r\ntheirs\r\n"
-    assert "their changes were kept" in outcome.text and "-e\n+theirs" in outcome.text
+    assert "these changes are kept" in outcome.text and "-e\n+theirs" in outcome.text
     await call(context, "write_file", path="f", content="ours\nb\nc\nd\ntheirs\nnew\n")
     assert (root / "f").read_bytes().endswith(b"theirs\r\nnew\r\n")
 
