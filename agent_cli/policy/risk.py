@@ -184,6 +184,7 @@ def _of_line(line: str, place: _Place, depth: int) -> str:
                         deleted.setdefault(here, []).extend(w for w in command.argv[1:] if w[:1] != "-")
                     else:
                         found.append(_of_command(command, at < last or bool(each.scripts)))
+                    found.append(_redirected(command))
                 found += [_of_line(script, here, depth + 1) for script in each.scripts]
                 found += _of_started(each.commands, here, depth + 1)
             if any(program(command) in ("cd", "pushd", "popd") for command in each.commands):
@@ -228,17 +229,21 @@ def _is_deletion(command: SimpleCommand) -> bool:
     return name in ("rm", "rmdir", "unlink", "shred") or (name == "find" and "-delete" in command.argv)
 
 
+def _redirected(command: SimpleCommand) -> str:
+    """Return the risk of redirections; "" if there are none."""
+    written = [path for path in command.writes if not path.startswith("/dev/")]
+    return f"overwrites or extends {_listed(written)}" if written else ""
+
+
 def _of_command(command: SimpleCommand, runs_another: bool) -> str:
     """Return the risk of one command; "" if it only reads, or only runs another one."""
-    written = [path for path in command.writes if not path.startswith("/dev/")]
-    extends = f"overwrites or extends {_listed(written)}" if written else ""
     name = program(command)
     is_harmless = name in READERS and READERS[name].globs == "any"
     seen = msgspec.structs.replace(
         command, operator="", has_unseen_words=command.has_unseen_words and not is_harmless
     )
-    if reading(seen) is not None:
-        return extends
+    if reading(seen) is not None or name == ":":
+        return ""
     if not name:
         return _SETS
     if prints_secret(command):
@@ -247,9 +252,9 @@ def _of_command(command: SimpleCommand, runs_another: bool) -> str:
         if re.fullmatch(programs, name) and re.match(begins, " ".join(command.argv[1:]).strip()):
             return f"{meaning}: {' '.join(command.argv)[:60]}" if meaning == _CODE else meaning
     if changed := written_targets(command):
-        return f"changes {_listed([*changed, *written])}"
+        return f"changes {_listed(changed)}"
     if runs_another:
-        return extends
+        return ""
     if name in ("awk", "gawk", "mawk", "nawk"):
         return "runs the program given here"
     if INTERPRETERS.fullmatch(name) or name in SHELLS or name in ("source", ".", "eval") or "/" in command.argv[0]:

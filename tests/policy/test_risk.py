@@ -11,6 +11,7 @@ from tests.policy.test_authorize import ROOT, policy
 from tests.rows import each_row
 
 POLICY = policy()
+COVERED = "undo restores it, but for large ignored folders such as node_modules"
 
 
 @each_row(
@@ -90,6 +91,9 @@ POLICY = policy()
         ),
         ("cat $X", "not known in advance (a variable or substitution): anything this user may do"),
         ("X=1", "sets variables"),
+        (": > ~/x", "overwrites or extends ~/x"),
+        ("foo > a", "overwrites or extends a; also runs `foo`, of which nothing is known"),
+        ("rm a > b", f"overwrites or extends b; also deletes a below {ROOT}; {COVERED}"),
         (
             "X=1; tar xf a && ./run.sh",
             "overwrites files, or runs programs that its options name; also runs code of this project: ./run.sh",
@@ -126,9 +130,6 @@ def test_other_actions_have_their_line_too() -> None:
 def test_the_private_tmp_of_the_sandbox_is_not_that_of_the_machine(command: str, said: str) -> None:
     assert risk(RunCommand(command, ROOT), policy(sandboxed=True), is_confined=True) == said
     assert "temporary files of the sandbox" not in risk(RunCommand(command, ROOT), policy(sandboxed=True))
-
-
-COVERED = "undo restores it, but for large ignored folders such as node_modules"
 
 
 @each_row(
