@@ -205,3 +205,9 @@ DISCARDS: dict[str, str] = {
     rf".* {RUNNING_SETTINGS} \S",
 }
 """Git verbs and the arguments with which they discard work or plant a program."""
+GIT_WHY: dict[str, str] = {
+    "config": "sets a program to be run, or what is pushed",
+    "push": "may rewrite or delete what is on the server, or run a program",
+    **dict.fromkeys(["fetch", "pull", "ls-remote", "clone"], "runs a program that its arguments name"),
+}
+"""Why verbs of git ask, where that is not that they discard work or history."""

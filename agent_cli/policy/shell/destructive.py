@@ -10,7 +10,7 @@ from agent_cli.protocol.actions import Reach
 from agent_cli.protocol.lazy_regex import lazy_regex
 from agent_cli.protocol.paths import is_inside
 
-from ..rules.dangers import ADDS, DANGERS, DISCARDS, LATER, RUNNING_SETTINGS, STEERS, is_said
+from ..rules.dangers import ADDS, DANGERS, DISCARDS, GIT_WHY, LATER, RUNNING_SETTINGS, STEERS, is_said
 from ..rules.globs import globs_meet
 from .databases import CLIENTS, DROPS, QUOTE, empties, with_files
 from .parser import SimpleCommand, Unsure, Word, parse
@@ -200,9 +200,7 @@ def _discards(command: SimpleCommand, args: list[str]) -> str:
         return "`git -c` sets a program to be run, or what is pushed"
     discards = DISCARDS.get(args[0]) if args else None
     if discards is not None and is_said(discards, args[1:]):
-        if args[0] == "config":
-            return "`git config` sets a program to be run, or what is pushed"
-        return f"`git {args[0]}` may discard uncommitted work or rewrite history"
+        return f"`git {args[0]}` {GIT_WHY.get(args[0], 'may discard uncommitted work or rewrite history')}"
     return ""
 
 

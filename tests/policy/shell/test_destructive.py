@@ -148,3 +148,15 @@ def test_whatever_else_find_deletes_asks_in_yolo(line: str) -> None:
 )  # fmt: skip
 def test_a_file_that_an_option_names_is_written_and_standard_output_is_none(line: str, files: list[str]) -> None:
     assert written_targets(parse(line)[0]) == files
+
+
+@each_row(
+    ("line", "why"),
+    [
+        ("git push origin :old", "rewrite or delete what is on the server"), ("git clone -c core.pager=x y", "runs a program"),
+        ("git reset --hard", "discard uncommitted work"),
+    ],
+)  # fmt: skip
+def test_the_question_says_what_a_verb_of_git_could_do(line: str, why: str) -> None:
+    verdict = run(line, ruled("allow shell", mode="yolo", sandboxed=False))
+    assert isinstance(verdict, Ask) and why in verdict.reason, verdict
