@@ -49,7 +49,7 @@ def test_a_resumed_session_stands_on_the_screen_as_it_was_left(world: World) -> 
         person.wait("(?m)^  1$")
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells no process's memory")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_long_sessions_that_were_left_do_not_stay_in_memory(world: World) -> None:
     turns = [
         record

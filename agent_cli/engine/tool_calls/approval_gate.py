@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _UNASKED = ("auto-edit", "yolo")
 """Modes in which the model may change files without a question."""
 _OUTPUT_LINES, _LINE_CHARS = 6, 300
-"""How much of a command's output is part of the question whether it may run again."""
+"""Limits of the output that an approval to run a blocked command again shows."""
 
 
 class ApprovalGate:

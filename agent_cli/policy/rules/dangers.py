@@ -50,9 +50,10 @@ def may_change_what_runs(variable: str) -> bool:
 def is_said(pattern: str, arguments: Sequence[str]) -> bool:
     """Return True if a pattern of one of these tables is found in arguments, joined and surrounded by spaces. Text
     with spaces in an argument can match, but it is no option that makes the command harmless."""
-    line = f" {' '.join(arguments)} "
-    single = " ".join(["", *("_".join(re.split(r"\s", word)) for word in arguments), ""])
-    return any(re.search(pattern, each) for each in dict.fromkeys((line, single)))
+    if re.search(pattern, f" {' '.join(arguments)} "):
+        return True
+    single = (re.sub(r"\s", "_", word) for word in arguments)
+    return any(re.search(r"\s", word) for word in arguments) and bool(re.search(pattern, f" {' '.join(single)} "))
 
 
 class Danger(msgspec.Struct, frozen=True):
